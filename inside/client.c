@@ -513,6 +513,8 @@ void hab_client_detach(void)
 	struct hab_channel *channel = hab_client_channel();
 
 	WRITE_ONCE(hab_client_is_idle, true);
+	if (channel)
+		hab_maps_flush(&hab_client->maps, channel, hab_client->pid);
 	/* Pairs with the fence in start_again(): the client does not connect anew. */
 	if (channel)
 		hab_store_release(&channel->magic, 0);

@@ -111,6 +111,13 @@ bool hab_code_is_made(uintptr_t pc)
 	return _dl_find_object && !find_object(pc, &found);
 }
 
+bool hab_code_is_loaded(uintptr_t pc)
+{
+	struct dl_find_object found;
+
+	return find_object(pc, &found);
+}
+
 struct frame {
 	uintptr_t pc;
 	uintptr_t sp;
@@ -336,6 +343,12 @@ bool hab_page_is_readable(uintptr_t page)
 }
 
 bool hab_code_is_made(uintptr_t pc)
+{
+	(void)pc;
+	return false;
+}
+
+bool hab_code_is_loaded(uintptr_t pc)
 {
 	(void)pc;
 	return false;

@@ -31,6 +31,9 @@ uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint64_t *stacks, uint32_
 /* True if the code at @pc is of no binary; false where that is not known. */
 bool hab_code_is_made(uintptr_t pc);
 
+/* True if the code at @pc is of a binary; false where that is not known. */
+bool hab_code_is_loaded(uintptr_t pc);
+
 /* True if the page can be read, by a system call; false if none may be made. errno is kept. */
 bool hab_page_is_readable(uintptr_t page);
 

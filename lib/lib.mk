@@ -13,7 +13,7 @@ LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c l
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/%.o)
 LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 
-MALLOC_SOURCES := $(addprefix inside/malloc/,allocx.c calls.c interpose.c mmap.c operators.c real.c references.c worker.c sample.c python_objects.c) \
+MALLOC_SOURCES := $(addprefix inside/malloc/,allocx.c calls.c interpose.c loaded.c mmap.c operators.c real.c references.c worker.c sample.c python_objects.c) \
 	$(addprefix inside/,python.c python_code.c interpreter.c stack.c) \
 	$(CLIENT_SOURCES)
 MALLOC_OBJECTS := $(MALLOC_SOURCES:%.c=$(BUILD)/%.o)

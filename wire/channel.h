@@ -40,7 +40,7 @@
  */
 #define HAB_CHANNEL_OF_USER	".%u"
 #define HAB_CHANNEL_MAGIC	0x6c6e6863u	   /* "chnl" in memory */
-#define HAB_CHANNEL_VERSION	9
+#define HAB_CHANNEL_VERSION	10
 #define HAB_CHANNEL_FILE	"hab-channel"	     /* name of the memfd */
 #define HAB_CHANNEL_SECRET	"HAB_CHANNEL_SECRET" /* environment variable */
 #define HAB_CHANNEL_RING_BYTES	(256u << 10)	     /* a power of two */

@@ -131,14 +131,18 @@ struct hab_record_heap {
 
 /*
  * Lines of /proc/PID/maps, those with right x. Before the line of a file with a GNU build id may be
- * one of HAB_MAPS_BUILD_ID and its hexadecimal digits. The text may be spread over several records.
- * Each set replaces those before for the samples that follow.
+ * one of HAB_MAPS_BUILD_ID and its hexadecimal digits. In place of a path's folder may be
+ * HAB_MAPS_SAME_FOLDER: that of the last path of the record that has one. A record replaces all before it, or adds to
+ * them: then each line stands in place of what it overlaps, and one without right x says that
+ * nothing is there any more. They hold for samples that follow, and for those before that had
+ * addresses of which nothing was known.
  */
-#define HAB_MAPS_BUILD_ID "build-id "
+#define HAB_MAPS_BUILD_ID    "build-id "
+#define HAB_MAPS_SAME_FOLDER "\""
 
 struct hab_record_maps {
 	struct hab_record_head head;
-	__u32 more; /* not 0: another one follows */
+	__u32 adds; /* 0: these are all; more may follow */
 	__u32 length;
 	char text[]; /* without NUL, padded with NUL to a multiple of 8 bytes */
 };

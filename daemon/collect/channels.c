@@ -134,6 +134,7 @@ static void end_locked(struct channels *channels, struct session *session, bool 
 	take_out(channels, session);
 	session_drain(session, &channels->config.sink);
 	add_counts(&channels->counts, session);
+	stacks_end_process(channels->config.sink.stacks, pid, session->user);
 	session_end(session, &channels->config.sink, channels->config.keeps_in_use && !has_exec);
 	if (!has_exec)
 		processes_end(channels->config.sink.processes, pid);
@@ -302,7 +303,8 @@ static void read_rings(struct channels *channels)
 		timeout_ms = min(timeout_ms * 2, channels->config.quiet_ms);
 	else
 		timeout_ms =
-			max(POLL_MIN_MS, min(timeout_ms * POLL_RECORDS / (int)most, POLL_BUSY_MS));
+			max(POLL_MIN_MS, min(timeout_ms * POLL_RECORDS / (int)most,
+					     min(POLL_BUSY_MS, channels->config.quiet_ms)));
 	channels->timeout_ms = timeout_ms;
 }
 

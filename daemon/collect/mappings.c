@@ -35,8 +35,50 @@ bool mappings_set(struct mappings *mappings, struct binaries *binaries, struct m
 	changed = nr != mappings->nr || (nr && memcmp(all, mappings->all, nr * sizeof(*all)) != 0);
 	free(mappings->all);
 	mappings->all = all;
-	mappings->nr = nr;
+	mappings->nr = mappings->room = nr;
 	return changed;
+}
+
+/* The first one that does not end before @address. */
+static unsigned int place_of(const struct mappings *mappings, uint64_t address)
+{
+	unsigned int low = 0, high = mappings->nr, middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (mappings->all[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+void mappings_add(struct mappings *mappings, struct binaries *binaries, struct maps *maps,
+		  unsigned int most, bool only_new)
+{
+	struct maps_entry *entry = maps->entries;
+	unsigned int place, end;
+
+	for (; entry < maps->entries + maps->nr; entry++) {
+		place = end = place_of(mappings, entry->start);
+		while (end < mappings->nr && mappings->all[end].start < entry->end)
+			end++;
+		if (end != place && only_new)
+			continue;
+		memmove(&mappings->all[place], &mappings->all[end],
+			(mappings->nr - end) * sizeof(*mappings->all));
+		mappings->nr -= end - place;
+		if (entry->is_gone || !most)
+			continue;
+		most--;
+		mappings->all = xgrow(mappings->all, mappings->nr, &mappings->room,
+				      sizeof(*mappings->all));
+		memmove(&mappings->all[place + 1], &mappings->all[place],
+			(mappings->nr++ - place) * sizeof(*mappings->all));
+		mappings->all[place] = (struct mapping){ entry->start, entry->end, entry->offset,
+							 add_binary(binaries, entry) };
+	}
 }
 
 void mappings_end(struct mappings *mappings)

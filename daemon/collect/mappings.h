@@ -16,6 +16,7 @@ struct mapping {
 struct mappings {
 	struct mapping *all; /* ascending */
 	unsigned int nr;
+	unsigned int room;
 };
 
 /*
@@ -24,6 +25,12 @@ struct mappings {
  */
 bool mappings_set(struct mappings *mappings, struct binaries *binaries, struct maps *maps,
 		  unsigned int most);
+/*
+ * Adds @maps, at most @most of them: each stands in place of those that it overlaps. @only_new: one
+ * that overlaps any is left out.
+ */
+void mappings_add(struct mappings *mappings, struct binaries *binaries, struct maps *maps,
+		  unsigned int most, bool only_new);
 void mappings_end(struct mappings *mappings);
 /*
  * Each frame, an address or an offset in the mapped file with a build id, as FRAME(). What is in no

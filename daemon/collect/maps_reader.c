@@ -41,6 +41,8 @@ struct reading {
 	uint32_t pid;
 	struct stat program; /* inode 0: it is not known */
 	bool has_file;	     /* one of the lines before had one */
+	bool adds;	     /* to what the process has sent before */
+	char path[PATH_MAX]; /* of the last line with a folder, see HAB_MAPS_SAME_FOLDER */
 	/* That the process has said of the next line's file; length 0: none. */
 	uint8_t build_id[HAB_BUILD_ID_LEN];
 	unsigned int build_id_length;
@@ -219,7 +221,10 @@ static void add_line(struct reading *reading, const struct line *line)
 	*entry = (struct maps_entry){ .start = line->start,
 				      .end = line->end,
 				      .offset = line->inode ? line->offset : 0,
-				      .file.fd = -1 };
+				      .file.fd = -1,
+				      .is_gone = !line->executable };
+	if (entry->is_gone)
+		return;
 	if (has_file(line, &name))
 		describe_file(reading, line, &entry->file, &name);
 	if (!strcmp(name, "[jit]")) {
@@ -243,6 +248,22 @@ static void take_build_id(struct reading *reading, const char *digits)
 	reading->build_id_length = length;
 }
 
+/* The folder of the line before is that of this one, if it has none. */
+static void set_folder(struct reading *reading, struct line *line)
+{
+	char *end = strrchr(reading->path, '/');
+	size_t folder = end ? (size_t)(end + 1 - reading->path) : 0;
+	bool is_same = !strncmp(line->path, HAB_MAPS_SAME_FOLDER, strlen(HAB_MAPS_SAME_FOLDER));
+
+	if (*line->path != '/' && !is_same)
+		return;
+	if (!is_same)
+		folder = 0;
+	snprintf(reading->path + folder, sizeof(reading->path) - folder, "%s",
+		 line->path + (is_same ? strlen(HAB_MAPS_SAME_FOLDER) : 0));
+	line->path = reading->path;
+}
+
 static void take_line(struct reading *reading, char *text)
 {
 	const size_t prefix = strlen(HAB_MAPS_BUILD_ID);
@@ -254,7 +275,10 @@ static void take_line(struct reading *reading, char *text)
 		return;
 	}
 	/* Ascending and apart: they are searched by halves. */
-	if (parse_line(text, &line) && line.executable &&
+	if (!parse_line(text, &line))
+		return;
+	set_folder(reading, &line);
+	if ((line.executable || reading->adds) &&
 	    (!maps->nr || line.start >= maps->entries[maps->nr - 1].end))
 		add_line(reading, &line);
 	reading->build_id_length = 0;
@@ -283,12 +307,13 @@ bool maps_read(uint32_t pid, struct maps *maps)
 	return whole;
 }
 
-void maps_parse(uint32_t pid, char *text, struct maps *maps)
+void maps_parse(uint32_t pid, char *text, bool adds, struct maps *maps)
 {
 	struct reading reading;
 	char *next;
 
 	begin(&reading, pid, maps);
+	reading.has_file = reading.adds = adds;
 	for (; text && *text && maps->nr < MAPPINGS_MAX; text = next) {
 		next = strchr(text, '\n');
 		if (next)

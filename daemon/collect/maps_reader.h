@@ -9,7 +9,7 @@
 
 #include "daemon/collect/binaries.h"
 
-#define MAPPINGS_MAX 4096
+#define MAPPINGS_MAX 65536
 
 struct maps_entry {
 	uint64_t start;
@@ -17,6 +17,7 @@ struct maps_entry {
 	uint64_t offset;	 /* in the file; of "[jit]" and a perf map the address */
 	struct binary_file file; /* fd is -1 if there is no file, or if it cannot be read */
 	char *name;		 /* path of the file, or a name in brackets */
+	bool is_gone;		 /* nothing is mapped there, or no code */
 };
 
 struct maps {
@@ -30,8 +31,11 @@ struct maps {
  * or may not be read. maps_end() frees.
  */
 bool maps_read(uint32_t pid, struct maps *maps);
-/* The same of a text that @pid, which may have ended, has sent. The text is changed. */
-void maps_parse(uint32_t pid, char *text, struct maps *maps);
+/*
+ * The same of a text that @pid, which may have ended, has sent. @adds: to what it has sent before.
+ * The text is changed.
+ */
+void maps_parse(uint32_t pid, char *text, bool adds, struct maps *maps);
 void maps_end(struct maps *maps);
 
 /*

@@ -26,7 +26,6 @@
 #define IDLE_NS	      60000000000ull
 #define NAME_NS	      1000000000ull /* between two readings of a name, with samples between them */
 #define NAME_IDLE_NS  10000000000ull /* without */
-#define TEXT_MAX      (1u << 20) /* of maps; later lines are left out */
 
 /* A name that the process has sent. */
 struct sent_name {
@@ -48,10 +47,9 @@ struct process {
 	uint64_t due_ns;   /* when they will be read for a new heap; 0: not */
 	bool readable;	   /* the last reading worked */
 	bool has_sent;	   /* a text, and runs: its maps stay without samples, too */
+	bool has_unknown;  /* a stack had an address in no mapping since its last text */
 	bool has_ended;	   /* its number may be another process's: its maps are not read */
 	struct mappings mappings;
-	char *text;    /* NULL, or the parts of its maps that have come */
-	size_t text_length;
 	struct sent_name *names; /* sorted by id */
 	unsigned int nr_names;
 	bool lacks_names; /* a stack had an id without a name */
@@ -75,18 +73,9 @@ struct processes *processes_new(struct binaries *binaries)
 	return processes;
 }
 
-static void drop_text(struct process *process)
-{
-	limits_give_back(LIMITED_TEXT, process->text_length);
-	free(process->text);
-	process->text = NULL;
-	process->text_length = 0;
-}
-
 static void drop(struct processes *processes, struct process *process)
 {
 	HASH_DELETE(hh, processes->by_pid, process);
-	drop_text(process);
 	limits_give_back(LIMITED_SENT_NAMES, process->nr_names);
 	free(process->names);
 	free(process->program);
@@ -211,19 +200,31 @@ static struct process *find_or_add(struct processes *processes, uint32_t pid, ui
 
 /* --- maps ----------------------------------------------------------------------------- */
 
-/* True if they differ from those before. */
-static bool set_mappings(struct processes *processes, struct process *process, struct maps *maps)
+enum change {
+	REPLACE,
+	ADD,
+	ADD_NEW, /* what is known stays: it is of the time of the samples */
+};
+
+/* True if they may differ from those before. */
+static bool change_mappings(struct processes *processes, struct process *process,
+			    struct maps *maps, enum change change)
 {
 	const uint64_t *used = &limits_own.used[LIMITED_MAPPINGS];
+	struct mappings *mappings = &process->mappings;
+	bool changed = true;
 	unsigned int room;
-	bool changed;
 
-	limits_give_back(LIMITED_MAPPINGS, process->mappings.nr);
+	limits_give_back(LIMITED_MAPPINGS, mappings->nr);
 	room = (unsigned int)(limits[LIMITED_MAPPINGS].most - *used);
-	if (maps->nr > room)
+	if (maps->nr > room - (change == REPLACE ? 0 : min(mappings->nr, room)))
 		limits_refuse(LIMITED_MAPPINGS);
-	changed = mappings_set(&process->mappings, processes->binaries, maps, room);
-	limits_add(LIMITED_MAPPINGS, process->mappings.nr);
+	if (change == REPLACE)
+		changed = mappings_set(mappings, processes->binaries, maps, room);
+	else
+		mappings_add(mappings, processes->binaries, maps, room - min(mappings->nr, room),
+			     change == ADD_NEW);
+	limits_add(LIMITED_MAPPINGS, mappings->nr);
 	return changed;
 }
 
@@ -243,7 +244,8 @@ static void read_maps(struct processes *processes, struct process *process)
 	process->readable = whole || maps.nr;
 	/* A part, of a process that has ended meanwhile, is better than nothing. */
 	if (whole || (maps.nr && !process->mappings.nr))
-		changed = set_mappings(processes, process, &maps);
+		changed = change_mappings(processes, process, &maps,
+					  process->has_sent ? ADD_NEW : REPLACE);
 	maps_end(&maps);
 	processes->counts.unreadable += !process->readable && !process->mappings.nr;
 	process->fresh_ns = changed ? PAUSE_NS : longer(process->fresh_ns, FRESH_MAX_NS);
@@ -291,7 +293,10 @@ static void translate_addresses(struct processes *processes, struct process *pro
 	const struct hab_frame *missing =
 		mappings_translate(&process->mappings, processes->binaries, frames, nr, translated);
 
-	if (!missing || !may_read_again(process))
+	if (!missing)
+		return;
+	process->has_unknown = true;
+	if (!may_read_again(process))
 		return;
 	read_maps(processes, process);
 	if (mappings_translate(&process->mappings, processes->binaries, missing, 1, translated))
@@ -342,35 +347,38 @@ void processes_translate(struct processes *processes, struct process *process,
 
 /* --- what processes say --------------------------------------------------------------- */
 
-static void take_text(struct processes *processes, struct process *process)
+bool processes_add_text(struct processes *processes, uint32_t pid, uid_t user, const char *text,
+			size_t length, bool adds)
 {
+	struct process *process = find_or_add(processes, pid, user);
+	bool had_unknown = process->has_unknown;
+	char *copy = xstrndup(text, length);
 	struct maps maps;
 
-	maps_parse(process->pid, process->text, &maps);
-	set_mappings(processes, process, &maps);
+	maps_parse(pid, copy, adds, &maps);
+	change_mappings(processes, process, &maps, adds ? ADD : REPLACE);
 	maps_end(&maps);
-	drop_text(process);
+	free(copy);
 	process->has_sent = true;
+	process->has_unknown = false;
 	process->has_ended = false;
 	process->readable = true;
 	process->due_ns = 0;
 	process->read_ns = clock_monotonic_ns();
+	return had_unknown;
 }
 
-void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, const char *text,
-			size_t length, bool more)
+uint64_t processes_translate_again(void *processes, uint32_t pid, uint64_t frame)
 {
-	struct process *process = find_or_add(processes, pid, user);
+	const struct hab_frame address = { .status = HAB_FRAME_ADDRESS,
+					   .offset = FRAME_OFFSET(frame) };
+	struct processes *all = processes;
+	struct process *process = find(all, pid);
 
-	length = min(length, TEXT_MAX - process->text_length);
-	if (!limits_take(LIMITED_TEXT, length))
-		length = 0;
-	process->text = xrealloc(process->text, 1, process->text_length + length + 1);
-	memcpy(process->text + process->text_length, text, length);
-	process->text_length += length;
-	process->text[process->text_length] = 0;
-	if (!more)
-		take_text(processes, process);
+	if (process &&
+	    mappings_translate(&process->mappings, all->binaries, &address, 1, &frame))
+		process->has_unknown = true;
+	return frame;
 }
 
 bool processes_add_name(struct processes *processes, uint32_t pid, uid_t user,
@@ -422,7 +430,6 @@ void processes_end(struct processes *processes, uint32_t pid)
 	process->has_ended = true;
 	process->has_sent = false;
 	process->due_ns = 0;
-	drop_text(process);
 }
 
 /* --- the table ------------------------------------------------------------------------ */

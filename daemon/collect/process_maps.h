@@ -50,11 +50,14 @@ struct process *processes_see(struct processes *processes, uint32_t pid, uid_t u
 void processes_translate(struct processes *processes, struct process *process,
 			 const struct hab_frame *frames, unsigned int nr, uint64_t *translated);
 /*
- * A part of the text of the process's maps, as the process @pid, of @user, has read it itself.
- * @more: another part follows. With the last part these are its maps.
+ * A text of the process's maps, as the process @pid, of @user, has read it itself. @adds: to what
+ * it has sent before; see struct hab_record_maps. True: samples before had addresses in no mapping,
+ * which stacks_translate_again() may find now.
  */
-void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, const char *text,
-			size_t length, bool more);
+bool processes_add_text(struct processes *processes, uint32_t pid, uid_t user, const char *text,
+			size_t length, bool adds);
+/* What a FRAME() of BINARY_UNKNOWN of that process is by its maps of now: a stack_translate. */
+uint64_t processes_translate_again(void *processes, uint32_t pid, uint64_t frame);
 /*
  * The name of a process is that of its first thread. It is read when the process is first seen, a
  * second later if it had samples since, and else after ten.

@@ -144,8 +144,10 @@ static bool take_maps(struct session *session, const struct session_sink *sink,
 	if (record->head.size < sizeof(*record) ||
 	    record->length > record->head.size - sizeof(*record))
 		return false;
-	processes_add_text(sink->processes, session->pid, session->user, record->text,
-			   record->length, record->more);
+	if (processes_add_text(sink->processes, session->pid, session->user, record->text,
+			       record->length, record->adds))
+		stacks_translate_again(sink->stacks, session->pid, session->user,
+				       processes_translate_again, sink->processes);
 	return true;
 }
 

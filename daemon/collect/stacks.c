@@ -51,6 +51,12 @@ struct entry {
 	UT_hash_handle hh;
 };
 
+/* An entry whose stack has an address in no mapping. */
+struct unknown {
+	uint32_t entry;
+	uint32_t generation;
+};
+
 struct stack_table {
 	unsigned int cap;
 	unsigned int count; /* entries ever used; the first are "[other stacks]", one of each kind */
@@ -59,6 +65,8 @@ struct stack_table {
 	struct entry *entries;
 	/* By is_growth(). Without "[other stacks]"; the stack not seen for longest first. */
 	struct entry *by_key[2];
+	struct unknown *unknown; /* of processes that may send the mapping still */
+	unsigned int nr_unknown, unknown_room;
 	struct stack_mark *marks; /* the newest first */
 	stack_pending_visit visit_pending;
 	void *pending;
@@ -102,6 +110,7 @@ void stacks_free(struct stack_table *table)
 	while (table->marks)
 		stacks_unmark(table, table->marks);
 	live_free(table->live);
+	free(table->unknown);
 	free(table->entries);
 	free(table);
 }
@@ -144,6 +153,51 @@ static void fold_oldest(struct stack_table *table, bool of_growth)
 	table->folded++;
 }
 
+static bool has_frame(const struct stack_key *key, unsigned int binary)
+{
+	uint32_t i;
+
+	for (i = 0; i < key->nr_frames; i++)
+		if (FRAME_BINARY(key->frames[i]) == binary)
+			return true;
+	return false;
+}
+
+static bool is_of(const struct stack_table *table, const struct unknown *unknown, uint32_t pid,
+		  uid_t user)
+{
+	const struct entry *entry = &table->entries[unknown->entry];
+
+	return entry->key && entry->generation == unknown->generation && entry->key->pid == pid &&
+	       entry->key->uid == user;
+}
+
+/* Those whose entry has another stack by now are left out. */
+static void tidy_unknown(struct stack_table *table)
+{
+	const struct entry *entry;
+	unsigned int i, kept = 0;
+
+	for (i = 0; i < table->nr_unknown; i++) {
+		entry = &table->entries[table->unknown[i].entry];
+		if (entry->key && entry->generation == table->unknown[i].generation)
+			table->unknown[kept++] = table->unknown[i];
+	}
+	table->nr_unknown = kept;
+}
+
+static void note_unknown(struct stack_table *table, const struct entry *entry)
+{
+	if (is_growth(entry->key) || !has_frame(entry->key, BINARY_UNKNOWN))
+		return;
+	if (table->nr_unknown >= table->cap)
+		tidy_unknown(table);
+	table->unknown = xgrow(table->unknown, table->nr_unknown, &table->unknown_room,
+			       sizeof(*table->unknown));
+	table->unknown[table->nr_unknown++] =
+		(struct unknown){ (uint32_t)(entry - table->entries), entry->generation };
+}
+
 static struct entry *new_entry(struct stack_table *table, const struct stack_key *key)
 {
 	unsigned int nr_growth = HASH_COUNT(table->by_key[true]);
@@ -162,6 +216,7 @@ static struct entry *new_entry(struct stack_table *table, const struct stack_key
 	}
 	entry->key = xcalloc(1, stack_key_size(key));
 	memcpy(entry->key, key, stack_key_size(key));
+	note_unknown(table, entry);
 	return entry;
 }
 
@@ -239,6 +294,16 @@ void stacks_add(struct stack_table *table, const struct hab_record_sample *sampl
 			   entry->generation);
 }
 
+/* Two entries may have the same key afterwards: each has its own samples. */
+static void set_frames(struct stack_table *table, struct entry *entry, const uint64_t *frames)
+{
+	struct stack_key *key = entry->key;
+
+	HASH_DELETE(hh, table->by_key[is_growth(key)], entry);
+	memcpy(key->frames, frames, key->nr_frames * sizeof(*frames));
+	HASH_ADD_KEYPTR(hh, table->by_key[is_growth(key)], key, stack_key_size(key), entry);
+}
+
 bool stack_rename(struct stack_key *key, const struct process_renamed *renamed)
 {
 	if (key->pid != renamed->pid || key->uid != renamed->user ||
@@ -248,7 +313,6 @@ bool stack_rename(struct stack_key *key, const struct process_renamed *renamed)
 	return true;
 }
 
-/* Two entries may have the same key afterwards: each has its own samples. */
 void stacks_rename(struct stack_table *table, const struct process_renamed *renamed)
 {
 	struct entry *entry;
@@ -263,6 +327,43 @@ void stacks_rename(struct stack_table *table, const struct process_renamed *rena
 		HASH_ADD_KEYPTR(hh, table->by_key[is_growth(entry->key)], entry->key,
 				stack_key_size(entry->key), entry);
 	}
+}
+
+static void translate_again(struct stack_table *table, struct entry *entry,
+			    stack_translate translate, void *context)
+{
+	const struct stack_key *key = entry->key;
+	uint64_t *frames = xcalloc(key->nr_frames, sizeof(*frames));
+	uint32_t i;
+
+	for (i = 0; i < key->nr_frames; i++)
+		frames[i] = FRAME_BINARY(key->frames[i]) == BINARY_UNKNOWN ?
+				    translate(context, key->pid, key->frames[i]) :
+				    key->frames[i];
+	if (memcmp(frames, key->frames, key->nr_frames * sizeof(*frames)) != 0)
+		set_frames(table, entry, frames);
+	free(frames);
+}
+
+void stacks_translate_again(struct stack_table *table, uint32_t pid, uid_t user,
+			    stack_translate translate, void *context)
+{
+	unsigned int i;
+
+	for (i = 0; i < table->nr_unknown; i++)
+		if (is_of(table, &table->unknown[i], pid, user))
+			translate_again(table, &table->entries[table->unknown[i].entry], translate,
+					context);
+}
+
+void stacks_end_process(struct stack_table *table, uint32_t pid, uid_t user)
+{
+	unsigned int i, kept = 0;
+
+	for (i = 0; i < table->nr_unknown; i++)
+		if (!is_of(table, &table->unknown[i], pid, user))
+			table->unknown[kept++] = table->unknown[i];
+	table->nr_unknown = kept;
 }
 
 /* The entry that counts for a live sample: its own, or "[other stacks]" if that was folded. */

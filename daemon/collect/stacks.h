@@ -41,6 +41,13 @@ void stacks_add(struct stack_table *table, const struct hab_record_sample *sampl
 		const struct stack_key *key);
 /* The stacks of that process have its new name. */
 void stacks_rename(struct stack_table *table, const struct process_renamed *renamed);
+/* What a FRAME() of BINARY_UNKNOWN is by now. */
+typedef uint64_t (*stack_translate)(void *context, uint32_t pid, uint64_t frame);
+/* Addresses of that process that were in no mapping are looked for again. */
+void stacks_translate_again(struct stack_table *table, uint32_t pid, uid_t user,
+			    stack_translate translate, void *context);
+/* From here on those of that process stay as they are: its program has ended. */
+void stacks_end_process(struct stack_table *table, uint32_t pid, uid_t user);
 unsigned int stacks_count(const struct stack_table *table);
 uint64_t stacks_folded(const struct stack_table *table);
 

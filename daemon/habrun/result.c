@@ -31,6 +31,14 @@ static void put_in_use(const struct options *options, const struct collector_res
 		snprintf(out, size, "%s %s", bytes, what);
 }
 
+static void say_refused(enum limited resource, const char *what)
+{
+	if (limits_own.refused[resource])
+		say("there were more than %" PRIu64 " %s: functions in what was left out have no "
+		    "names",
+		    limits[resource].most, what);
+}
+
 /* A profile of @options->format is in @data. */
 static void say_result(const struct options *options, const struct collector_result *result,
 		       int program, const struct unseen *unseen)
@@ -66,6 +74,8 @@ static void say_result(const struct options *options, const struct collector_res
 		say("%" PRIu64 " processes were not followed: there were more than %" PRIu64
 		    " at the same time",
 		    limits_own.refused[LIMITED_CHANNELS], limits[LIMITED_CHANNELS].most);
+	say_refused(LIMITED_BINARIES, "programs and libraries");
+	say_refused(LIMITED_MAPPINGS, "mappings of code");
 	if (counts->malformed)
 		say("%" PRIu64 " records were malformed and are left out", counts->malformed);
 	if (counts->not_interpreted)

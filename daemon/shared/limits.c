@@ -33,7 +33,6 @@ const struct limit limits[LIMITS] = {
 			    "start habd with a lower --stacks", true },
 	[LIMITED_SENT_NAMES] = { "names that programs have sent", "", 1 << 20, UNNAMED, true },
 	[LIMITED_MAPPINGS] = { "lists of mappings", " mappings", 1 << 17, UNNAMED, true },
-	[LIMITED_TEXT] = { "parts of maps", " bytes", 1 << 24, UNNAMED, true },
 	[LIMITED_HEAPS] = { "heaps", " by default", 1024,
 			    "raise max_heaps_per_user in /sys/module/hab/parameters", true },
 	[LIMITED_PROCESSES] = { "processes that refilled", "", 16384,

@@ -34,7 +34,6 @@ enum limited {
 	LIMITED_NAMES,	   /* of functions that an interpreter runs */
 	LIMITED_SENT_NAMES, /* of all processes, each as often as it was sent */
 	LIMITED_MAPPINGS,  /* of all processes; later ones of a process are left out */
-	LIMITED_TEXT,	   /* bytes of maps that processes are sending */
 	LIMITED_HEAPS,	   /* the module has this one; it may be set there */
 	LIMITED_PROCESSES, /* of the kernel's table of totals, which counts them itself */
 	LIMITS,

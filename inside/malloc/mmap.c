@@ -7,6 +7,8 @@
  * A live mapping that the program unmaps in part, or maps something over, is the larger of what is
  * left before and behind. Address space without memory behind it (MAP_NORESERVE) does not count; a
  * runtime takes memory in it by MAP_FIXED.
+ *
+ * What the collector knows of code there is forgotten, too.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -81,6 +83,12 @@ static HAB_SLOW void clip(const void *from, size_t length)
 	}
 }
 
+/* After that: another thread may read the mappings before it. */
+static void forget_code(const void *from, size_t length)
+{
+	hab_maps_forget(&hab_client->maps, (uintptr_t)from, (uintptr_t)from + length);
+}
+
 static HAB_SLOW void count(void *p, size_t length, uintptr_t entry)
 {
 	struct hab_malloc_sample sample;
@@ -139,6 +147,8 @@ HAB_INTERPOSED void *mmap(void *address, size_t length, int protection, int flag
 	else
 		p = (void *)call_early(SYS_mmap, (long)address, (long)length, protection, flags, fd,
 				       offset);
+	if (flags & MAP_FIXED && hab_client)
+		forget_code(address, length);
 	/* Not before that: an allocator may map its first memory under a lock, in a constructor. */
 	if (p != MAP_FAILED && is_memory(protection, flags) && hab_real.found &&
 	    !hab_real_has_code(__builtin_return_address(0)) && !hab_sample_count(length))
@@ -151,11 +161,17 @@ HAB_INTERPOSED void *mmap64(void *address, size_t length, int protection, int fl
 
 HAB_INTERPOSED int munmap(void *address, size_t length)
 {
+	int result;
+
 	if (hab_client)
 		clip(address, length);
 	if (hab_real.munmap)
-		return hab_real.munmap(address, length);
-	return (int)call_early(SYS_munmap, (long)address, (long)length, 0, 0, 0, 0);
+		result = hab_real.munmap(address, length);
+	else
+		result = (int)call_early(SYS_munmap, (long)address, (long)length, 0, 0, 0, 0);
+	if (hab_client)
+		forget_code(address, length);
+	return result;
 }
 
 static void *real_mremap(void *old, size_t old_size, size_t size, int flags, void *to)
@@ -181,6 +197,9 @@ static HAB_SLOW void *mremap_watched(void *old, size_t old_size, size_t size, in
 	if (slot < 0)
 		clip(old, old_size);
 	p = real_mremap(old, old_size, size, flags, to);
+	forget_code(old, old_size);
+	if (flags & MREMAP_FIXED)
+		forget_code(to, size);
 	if (slot >= 0 && p == MAP_FAILED)
 		hab_live_enter(&hab_client->live, channel, slot, old, &object);
 	else if (slot >= 0)

@@ -66,6 +66,7 @@
 	X(mmap, "mmap", void *, (void *, size_t, int, int, int, off_t)) \
 	X(munmap, "munmap", int, (void *, size_t))                      \
 	X(mremap, "mremap", void *, (void *, size_t, size_t, int, ...)) \
+	X(dlclose, "dlclose", int, (void *))                            \
 	X(syscall, "syscall", long, (long, long, long, long, long, long, long))
 
 #define HAB_REAL_MEMBER(member, symbol, result, parameters) result(*member) parameters;

@@ -111,7 +111,11 @@ static void follow_end(struct hab_malloc_thread *thread)
 /* Of the thread that calls exit(). */
 __attribute__((destructor)) static void end(void)
 {
+	struct hab_channel *channel = hab_client_channel();
+
 	end_thread(&hab_malloc_thread);
+	if (channel)
+		hab_maps_flush(&hab_client->maps, channel, hab_client->pid);
 }
 
 /* --- looking ---------------------------------------------------------------------------- */

@@ -137,6 +137,11 @@ void hab_maps_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid,
 	(void)maps, (void)channel, (void)pid, (void)addresses, (void)nr;
 }
 
+void hab_maps_flush(struct hab_maps *maps, struct hab_channel *channel, u32 pid)
+{
+	(void)maps, (void)channel, (void)pid;
+}
+
 u64 hab_maps_find_unknown(struct hab_maps *maps, const u64 *addresses, u32 nr)
 {
 	(void)maps, (void)addresses, (void)nr;

@@ -254,10 +254,10 @@ static void put_maps(const char *claimed)
 	}
 	fclose(file);
 	for (at = 0; at < length; at += part) {
-		part = at ? length - at : length / 2;
+		part = at ? length - at : (size_t)(strchr(text + length / 2, '\n') + 1 - text);
 		record->head.type = HAB_RECORD_MAPS;
 		record->head.size = (u32)(sizeof(*record) + (part + 7) / 8 * 8);
-		record->more = at + part < length;
+		record->adds = at > 0;
 		record->length = (u32)part;
 		memcpy(record->text, text + at, part);
 		commit_copy(record, record->head.size);

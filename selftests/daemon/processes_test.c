@@ -137,18 +137,24 @@ static uint64_t readings(const struct _test_data_processes *self)
 	return processes_counts(self->processes).readings;
 }
 
-/* Sends a line of maps: @path at ADDRESS plus @at. */
-static void say_mapped(struct _test_data_processes *self, pid_t pid, uint64_t at, const char *path,
-		       bool more)
+static void put_line(char *line, uint64_t at, uint64_t end, const char *rights, const char *path)
 {
 	struct stat status = { 0 };
-	char line[200];
 
 	if (*path)
 		stat(path, &status);
-	snprintf(line, sizeof(line), "%llx-%llx r-xp 00000000 00:01 %ju %s\n", ADDRESS + at,
-		 ADDRESS + at + 0x1000, (uintmax_t)status.st_ino, path);
-	processes_add_text(self->processes, (uint32_t)pid, self->user, line, strlen(line), more);
+	sprintf(line, "%llx-%llx %s 00000000 00:01 %ju %s\n", ADDRESS + at, ADDRESS + end, rights,
+		(uintmax_t)status.st_ino, path);
+}
+
+/* Sends a line of maps: @path at ADDRESS plus @at. */
+static void say_mapped(struct _test_data_processes *self, pid_t pid, uint64_t at, const char *path,
+		       bool adds)
+{
+	char line[200];
+
+	put_line(line, at, at + 0x1000, "r-xp", path);
+	processes_add_text(self->processes, (uint32_t)pid, self->user, line, strlen(line), adds);
 }
 
 /* --- /proc ---------------------------------------------------------------------------- */
@@ -254,15 +260,15 @@ TEST_F(processes, what_a_process_says_are_its_maps_at_once)
 /* Sends a build id before: the file's own but for its last byte, which is @last. */
 static void say_mapped_with_id(struct _test_data_processes *self, const char *path, uint8_t last)
 {
-	char text[64] = HAB_MAPS_BUILD_ID;
+	char text[300] = HAB_MAPS_BUILD_ID;
 	unsigned int i;
 
 	for (i = 1; i < HAB_BUILD_ID_LEN; i++)
 		sprintf(text + strlen(text), "%02x", i);
 	sprintf(text + strlen(text), "%02x\n", last);
+	put_line(text + strlen(text), 0, 0x1000, "r-xp", path);
 	processes_add_text(self->processes, (uint32_t)getpid(), self->user, text, strlen(text),
-			   true);
-	say_mapped(self, getpid(), 0, path, false);
+			   false);
 }
 
 static const struct binary_file *file_at(struct _test_data_processes *self, uint64_t address)
@@ -296,19 +302,88 @@ TEST_F(processes, a_file_that_cannot_be_opened_has_the_build_id_that_its_process
 	EXPECT_STREQ("pipe", name_at(self, getpid(), ADDRESS));
 }
 
-TEST_F(processes, a_text_may_come_in_parts)
+TEST_F(processes, a_text_adds_to_those_before)
 {
-	say_mapped(self, getpid(), 0, self->file, true);
-	say_mapped(self, getpid(), 0x1000, "", false);
-	EXPECT_STREQ("file", name_at(self, getpid(), ADDRESS));
-	EXPECT_STREQ("[jit]", name_at(self, getpid(), ADDRESS + 0x1000));
+	say_mapped(self, getpid(), 0x1000, self->file, false);
+	say_mapped(self, getpid(), 0, "", true);
+	say_mapped(self, getpid(), 0x2000, "", true);
+	EXPECT_STREQ("[jit]", name_at(self, getpid(), ADDRESS));
+	EXPECT_STREQ("file", name_at(self, getpid(), ADDRESS + 0x1000));
+	EXPECT_STREQ("[jit]", name_at(self, getpid(), ADDRESS + 0x2000));
 	EXPECT_EQ(0, readings(self));
 }
 
-TEST_F(processes, a_text_without_its_end_keeps_nothing_from_being_named)
+static void say_line(struct _test_data_processes *self, uint64_t at, uint64_t end,
+		     const char *rights)
 {
-	say_mapped(self, getpid(), 0, self->file, true);
+	char line[200];
+
+	put_line(line, at, end, rights, "");
+	processes_add_text(self->processes, (uint32_t)getpid(), self->user, line, strlen(line),
+			   true);
+}
+
+TEST_F(processes, what_is_mapped_later_stands_in_place_of_what_it_overlaps)
+{
+	say_mapped(self, getpid(), 0, self->file, false);
+	say_mapped(self, getpid(), 0x1000, self->file, true);
+	say_line(self, 0x800, 0x1800, "r-xp");
+	EXPECT_STREQ("[jit]", name_at(self, getpid(), ADDRESS + 0x1000));
+	usleep(PAUSE);
+	EXPECT_EQ(FRAME(BINARY_UNKNOWN, ADDRESS), translate(self, getpid(), ADDRESS));
+	EXPECT_EQ(FRAME(BINARY_UNKNOWN, ADDRESS + 0x1800),
+		  translate(self, getpid(), ADDRESS + 0x1800));
+}
+
+TEST_F(processes, what_is_unmapped_is_known_no_more)
+{
+	say_mapped(self, getpid(), 0, self->file, false);
+	say_mapped(self, getpid(), 0x1000, self->file, true);
+	say_line(self, 0, 0x1000, "---p");
+	EXPECT_EQ(FRAME(BINARY_UNKNOWN, ADDRESS), translate(self, getpid(), ADDRESS));
+	EXPECT_STREQ("file", name_at(self, getpid(), ADDRESS + 0x1000));
+}
+
+TEST_F(processes, a_line_without_a_folder_has_that_of_the_line_before)
+{
+	char text[400], *second;
+
+	put_line(text, 0, 0x1000, "r-xp", self->file);
+	second = text + strlen(text);
+	put_line(second, 0x1000, 0x2000, "r-xp", self->file);
+	strcpy(strchr(second, '/'), HAB_MAPS_SAME_FOLDER "file\n");
+	processes_add_text(self->processes, (uint32_t)getpid(), self->user, text, strlen(text),
+			   false);
+	EXPECT_EQ(translate(self, getpid(), ADDRESS), translate(self, getpid(), ADDRESS + 0x1000));
+	EXPECT_LE(0, file_at(self, ADDRESS + 0x1000)->fd);
+}
+
+/* Those of /proc are of a later time than samples that are still in the ring. */
+TEST_F(processes, what_a_process_has_said_stays_when_its_maps_are_read)
+{
+	map_file(self);
+	say_mapped(self, getpid(), 0, "", false);
+	usleep(PAUSE);
 	EXPECT_STREQ("processes_test", name_at(self, getpid(), own_address()));
+	EXPECT_STREQ("[jit]", name_at(self, getpid(), ADDRESS));
+	munmap((void *)ADDRESS, 4096);
+}
+
+TEST_F(processes, an_address_in_no_mapping_is_found_in_a_text_that_comes_later)
+{
+	uint64_t frame;
+
+	say_mapped(self, getpid(), 0x1000, "", false);
+	frame = translate(self, getpid(), ADDRESS);
+	EXPECT_EQ(FRAME(BINARY_UNKNOWN, ADDRESS), frame);
+	EXPECT_TRUE(processes_add_text(self->processes, (uint32_t)getpid(), self->user, "", 0,
+				       true));
+	EXPECT_FALSE(processes_add_text(self->processes, (uint32_t)getpid(), self->user, "", 0,
+					true));
+	say_mapped(self, getpid(), 0, self->file, true);
+	frame = processes_translate_again(self->processes, (uint32_t)getpid(), frame);
+	EXPECT_EQ(translate(self, getpid(), ADDRESS), frame);
+	EXPECT_STREQ("file", binaries_get(self->binaries, FRAME_BINARY(frame))->name);
 }
 
 TEST_F(processes, maps_are_read_for_an_address_that_the_text_does_not_cover)
@@ -353,7 +428,6 @@ TEST_F(processes, mappings_beyond_the_limit_of_all_are_counted)
 	processes_free(self->processes);
 	self->processes = NULL;
 	EXPECT_EQ(0, limits_own.used[LIMITED_MAPPINGS]);
-	EXPECT_EQ(0, limits_own.used[LIMITED_TEXT]);
 }
 
 /* Its number may be another process's by now. */

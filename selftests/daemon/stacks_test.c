@@ -417,6 +417,55 @@ TEST_F(table, a_process_has_in_use_what_its_folded_stacks_have)
 	free(channel);
 }
 
+static void count_frames(void *context, uint32_t number, const struct stack_key *key,
+			 const struct stack_counts *counts, const struct in_use *in_use)
+{
+	unsigned int *with_binary = context;
+	uint32_t i;
+
+	(void)in_use;
+	(void)number;
+	for (i = 0; i < key->nr_frames; i++)
+		with_binary[FRAME_BINARY(key->frames[i])] += (unsigned int)counts->samples;
+}
+
+/* What was in no mapping is in binary 6 by now, but for one address. */
+static uint64_t find_in_six(void *context, uint32_t pid, uint64_t frame)
+{
+	*(unsigned int *)context += 1;
+	return pid == 2 && FRAME_OFFSET(frame) != 0x3000 ? FRAME(6, FRAME_OFFSET(frame)) : frame;
+}
+
+TEST_F(table, addresses_in_no_mapping_are_looked_for_again_until_their_program_ends)
+{
+	const struct hab_record_sample sample = { .bytes = 8, .probability = CERTAIN, .parts = 1 };
+	struct {
+		struct stack_key key;
+		uint64_t frames[3];
+	} stack = { .key.nr_frames = 3 };
+	unsigned int with_binary[10] = { 0 }, asked = 0;
+
+	self->table = stacks_new(STACKS);
+	stack.key.frames[0] = FRAME(BINARY_UNKNOWN, 0x1000);
+	stack.key.frames[1] = FRAME(1, 0x2000);
+	stack.key.frames[2] = FRAME(BINARY_UNKNOWN, 0x3000);
+	for (stack.key.pid = 1; stack.key.pid <= 2; stack.key.pid++)
+		stacks_add(self->table, &sample, &stack.key);
+	stacks_translate_again(self->table, 2, 0, find_in_six, &asked);
+	EXPECT_EQ(2, asked);
+	/* The same address later, as it is then. */
+	stack.key.pid = 2;
+	stack.key.frames[0] = FRAME(6, 0x1000);
+	stacks_add(self->table, &sample, &stack.key);
+	stacks_visit(self->table, NULL, count_frames, with_binary);
+	EXPECT_EQ(4, with_binary[BINARY_UNKNOWN]);
+	EXPECT_EQ(2, with_binary[6]);
+	EXPECT_EQ(2, stacks_count(self->table));
+	stacks_end_process(self->table, 2, 0);
+	stacks_translate_again(self->table, 2, 0, find_in_six, &asked);
+	EXPECT_EQ(2, asked);
+}
+
 /* Stacks of allocations that were not folded. */
 static void count_allocated(void *context, uint32_t number, const struct stack_key *key,
 			    const struct stack_counts *counts, const struct in_use *in_use)

@@ -44,7 +44,6 @@ struct channel_read {
 	bool nonsense;
 	char maps[COLLECTOR_TEXT];
 	size_t maps_length;
-	bool maps_more;
 };
 
 struct collector {
@@ -205,15 +204,14 @@ static inline void collector_keep(struct channel_read *read, const struct hab_re
 	const struct hab_record_maps *maps = (const void *)head;
 
 	if (head->type == HAB_RECORD_MAPS) {
-		read->nr_maps += !read->maps_more;
-		if (!read->maps_more)
+		read->nr_maps++;
+		if (!maps->adds)
 			read->maps_length = 0;
 		if (read->maps_length + maps->length < sizeof(read->maps)) {
 			memcpy(read->maps + read->maps_length, maps->text, maps->length);
 			read->maps_length += maps->length;
 			read->maps[read->maps_length] = 0;
 		}
-		read->maps_more = maps->more;
 		return;
 	}
 	if (head->type != HAB_RECORD_SAMPLE || head->size > sizeof(*read->samples)) {
