@@ -4,8 +4,7 @@
  *
  * Symbols can be read after both the process and the file's name are gone: a file is opened at
  * first sight. When no process has it mapped any more, and if its path still leads to it, it is
- * closed, and opened again by that path when names are needed. Files without a build id are
- * distinguished by device, inode and time of change.
+ * closed, and opened again by that path when names are needed. Several files may have one build id.
  */
 #include "daemon/collect/binaries.h"
 
@@ -143,36 +142,45 @@ unsigned int binaries_add_name(struct binaries *binaries, const char *name)
 static bool same_file(const struct binary_file *one, const struct binary_file *other)
 {
 	return one->inode && one->device == other->device && one->inode == other->inode &&
-	       one->changed.tv_sec == other->changed.tv_sec &&
+	       one->size == other->size && one->changed.tv_sec == other->changed.tv_sec &&
 	       one->changed.tv_nsec == other->changed.tv_nsec &&
 	       one->build_id_length == other->build_id_length &&
 	       !memcmp(one->build_id, other->build_id, sizeof(one->build_id));
 }
 
-/*
- * The file with that build id, or the entry that has no file yet; BINARIES_MAX if there is none.
- * Short ids are padded with zeros, as by the kernel.
- */
-static unsigned int find_id(const struct binaries *binaries, const uint8_t *build_id)
+static bool has_id(const struct binary *binary, const uint8_t *build_id)
 {
-	unsigned int i, unmapped = BINARIES_MAX;
+	return binary && binary->file.build_id_length &&
+	       !memcmp(binary->file.build_id, build_id, HAB_BUILD_ID_LEN);
+}
+
+/*
+ * A file with that build id, of several the one at @path, or the entry that has no file yet;
+ * BINARIES_MAX if there is none. Short ids are padded with zeros, as by the kernel.
+ */
+static unsigned int find_id(const struct binaries *binaries, const uint8_t *build_id,
+			    const char *path)
+{
+	unsigned int i, found = BINARIES_MAX;
 	const struct binary *binary;
 
 	for (i = 0; i < binaries->nr_numbers; i++) {
 		binary = binaries->table[i];
-		if (!binary || !binary->file.build_id_length ||
-		    memcmp(binary->file.build_id, build_id, HAB_BUILD_ID_LEN) != 0)
+		if (!has_id(binary, build_id))
 			continue;
-		if (binary->file.inode)
+		if (binary->file.inode && path && !strcmp(binary->path, path))
 			return i;
-		unmapped = i;
+		if (found == BINARIES_MAX ||
+		    (binary->file.inode && !binaries->table[found]->file.inode))
+			found = i;
 	}
-	return unmapped;
+	return found;
 }
 
 /* BINARIES_MAX if there is none. */
 static unsigned int find_file(const struct binaries *binaries, const struct binary_file *file)
 {
+	const struct binary *binary;
 	unsigned int i;
 
 	for (i = 0; i < binaries->nr_numbers; i++)
@@ -180,12 +188,13 @@ static unsigned int find_file(const struct binaries *binaries, const struct bina
 			return i;
 	if (!file->build_id_length)
 		return BINARIES_MAX;
-	i = find_id(binaries, file->build_id);
-	/* Its file is the installed debug file, where offsets are others. */
-	if (i != BINARIES_MAX && !binaries->table[i]->file.inode &&
-	    binaries->table[i]->file.fd >= 0)
-		return BINARIES_MAX;
-	return i;
+	for (i = 0; i < binaries->nr_numbers; i++) {
+		binary = binaries->table[i];
+		/* One with a descriptor has the installed debug file, where offsets are others. */
+		if (has_id(binary, file->build_id) && !binary->file.inode && binary->file.fd < 0)
+			return i;
+	}
+	return BINARIES_MAX;
 }
 
 unsigned int binaries_add_file(struct binaries *binaries, const struct binary_file *file,
@@ -214,7 +223,7 @@ unsigned int binaries_add_file(struct binaries *binaries, const struct binary_fi
 unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id,
 			      unsigned int length, const char *path)
 {
-	unsigned int number = find_id(binaries, build_id);
+	unsigned int number = find_id(binaries, build_id, path);
 	char name[32];
 	struct binary_file *file;
 
@@ -258,6 +267,7 @@ static int open_same(const struct binary_file *file, const char *path, uint64_t 
 	if (!fstat(fd, &status) && S_ISREG(status.st_mode)) {
 		found.device = status.st_dev;
 		found.inode = status.st_ino;
+		found.size = status.st_size;
 		found.changed = status.st_mtim;
 		if (same_file(file, &found))
 			return fd;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The binaries that stacks run through. All are files that processes of one owner have mapped: so
- * files with the same build id are one binary, whatever paths they have.
+ * The binaries that stacks run through. A file is its device, inode, size, time of change and build
+ * id together: some tools give all programs one build id, and a stripped copy has that of its
+ * original.
  */
 #ifndef HABD_BINARIES_H
 #define HABD_BINARIES_H
@@ -24,6 +25,7 @@ struct binary_file {
 	uint8_t build_id[HAB_BUILD_ID_LEN];
 	dev_t device;
 	ino_t inode;
+	off_t size; /* this and the next: 0: it is a file that grows */
 	struct timespec changed;
 	bool executable; /* the main program of a process */
 	bool remote;	 /* a server answers for its file system, and may not */
@@ -56,8 +58,8 @@ unsigned int binaries_add_file(struct binaries *binaries, const struct binary_fi
 /* A binary without a file: "[vdso]" and the like. */
 unsigned int binaries_add_name(struct binaries *binaries, const char *name);
 /*
- * The file with that build id, which is padded with zeros; if none was seen yet, a binary without
- * a file is added. @path: where it was, or NULL.
+ * The file with that build id, which is padded with zeros, of several the one at @path; if none was
+ * seen yet, a binary without a file is added. @path: where it was, or NULL.
  */
 unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id,
 			      unsigned int length, const char *path);

@@ -151,6 +151,7 @@ static void describe_file(struct reading *reading, const struct line *line,
 	}
 	file->device = status.st_dev;
 	file->inode = status.st_ino;
+	file->size = status.st_size;
 	file->changed = status.st_mtim;
 	file->remote = fstatfs(file->fd, &file_system) || !file_system_is_local(&file_system);
 	/* If the program is not known, it is the lowest: libraries are mapped above it. */

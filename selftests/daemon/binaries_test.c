@@ -44,14 +44,33 @@ static unsigned int add_file(struct _test_data_binaries *self, const char *path,
 	return binaries_add_file(self->binaries, &file, path);
 }
 
-TEST_F(binaries, two_files_with_one_build_id_are_one_binary)
+TEST_F(binaries, two_files_with_one_build_id_are_two_binaries)
 {
-	unsigned int first = add_file(self, "/a", 7);
+	struct binary_file file = make_file(7), again = file, larger = file;
+	unsigned int first;
 
+	again.fd = dup(file.fd);
+	larger.fd = dup(file.fd);
+	larger.size++;
+	first = binaries_add_file(self->binaries, &file, "/a");
 	EXPECT_NE(BINARY_UNKNOWN, first);
-	EXPECT_EQ(first, add_file(self, "/b", 7));
-	EXPECT_STREQ("/a", binaries_get(self->binaries, first)->path);
+	EXPECT_EQ(first, binaries_add_file(self->binaries, &again, "/b"));
+	EXPECT_NE(first, binaries_add_file(self->binaries, &larger, "/a"));
+	EXPECT_NE(first, add_file(self, "/b", 7));
 	EXPECT_NE(first, add_file(self, "/a", 8));
+}
+
+TEST_F(binaries, of_two_files_with_a_build_id_that_at_the_path_is_meant)
+{
+	struct binary_file file = make_file(7);
+	unsigned int first = binaries_add_file(self->binaries, &file, "/a");
+	unsigned int second = add_file(self, "/b", 7);
+	uint8_t id[HAB_BUILD_ID_LEN];
+
+	memset(id, 7, sizeof(id));
+	EXPECT_EQ(first, binaries_find_id(self->binaries, id, sizeof(id), "/a"));
+	EXPECT_EQ(second, binaries_find_id(self->binaries, id, sizeof(id), "/b"));
+	EXPECT_EQ(first, binaries_find_id(self->binaries, id, sizeof(id), "/c"));
 }
 
 TEST_F(binaries, without_a_build_id_a_file_is_known_by_itself)
@@ -153,6 +172,7 @@ static unsigned int add_path(struct _test_data_binaries *self, char *path, unsig
 		return BINARY_UNKNOWN;
 	file.device = status.st_dev;
 	file.inode = status.st_ino;
+	file.size = status.st_size;
 	file.changed = status.st_mtim;
 	return binaries_add_file(self->binaries, &file, path);
 }
