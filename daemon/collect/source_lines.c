@@ -262,7 +262,7 @@ static void put_name(FILE *text, Dwarf_Die *die)
 	mangled = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) ?:
 					   dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name,
 								&attribute));
-	if (mangled && demangle(mangled, plain, sizeof(plain))) {
+	if (mangled && demangle(mangled, false, plain, sizeof(plain))) {
 		put_clean(text, plain);
 		return;
 	}

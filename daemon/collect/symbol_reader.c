@@ -144,7 +144,8 @@ static struct open_file *open_file(struct symbol_reader *reader,
 		size = size_of(source->fd) + size_of(debug_fd);
 		file = make_room(reader, size);
 		/* This may end by SIGBUS. Until it is done the place is free. */
-		file->file = symbol_file_open(source->fd, debug_fd, source->path);
+		file->file = symbol_file_open(source->fd, debug_fd, source->path,
+					      source->beside);
 		file->number = source->id;
 		file->size = size;
 		file->memory = symbol_file_memory(file->file);

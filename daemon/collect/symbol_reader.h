@@ -11,6 +11,7 @@ struct symbol_source {
 	uint64_t id; /* no two files have the same */
 	int fd;	     /* -1: it has no names but those that were found before */
 	const char *path;
+	bool beside; /* a debug file that it names may be beside it: it is this user's program */
 	const uint8_t *build_id;
 	unsigned int build_id_length;
 };

@@ -48,6 +48,7 @@ struct file_state {
 
 struct symbols {
 	unsigned int debuginfod_seconds, lines_seconds;
+	bool beside;
 	atomic_ulong nr_unreadable, nr_late;
 	pthread_mutex_t lock; /* guards what follows */
 	struct symbol_reader *reader;
@@ -57,12 +58,14 @@ struct symbols {
 	struct file_state *files;
 };
 
-struct symbols *symbols_new(unsigned int debuginfod_seconds, unsigned int lines_seconds)
+struct symbols *symbols_new(unsigned int debuginfod_seconds, unsigned int lines_seconds,
+			    bool beside)
 {
 	struct symbols *symbols = xcalloc(1, sizeof(*symbols));
 
 	symbols->debuginfod_seconds = debuginfod_seconds;
 	symbols->lines_seconds = lines_seconds;
+	symbols->beside = beside;
 	symbols->reader = symbol_reader_new();
 	if (debuginfod_seconds)
 		symbols->fetcher = debug_fetcher_new();
@@ -267,10 +270,12 @@ char *naming_find(struct naming *naming, const struct symbol_source *source, uin
 		  enum symbol_question question)
 {
 	const struct symbol_place place = { source->id, offset, question };
+	struct symbol_source from = *source;
 	char *text;
 
+	from.beside = naming->symbols->beside;
 	pthread_mutex_lock(&naming->symbols->lock);
-	text = find_locked(naming, source, &place);
+	text = find_locked(naming, &from, &place);
 	pthread_mutex_unlock(&naming->symbols->lock);
 	return text;
 }

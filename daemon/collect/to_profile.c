@@ -15,10 +15,12 @@
 #include <unistd.h>
 
 #include "daemon/shared/string_table.h"
+#include "daemon/collect/demangle.h"
 #include "daemon/collect/interpreter_names.h"
 #include "daemon/collect/symbols.h"
 
 #define FRAMES_MAX     (1u << 17)
+#define PARAMETERS_MAX (64u << 10)
 #define NAME_BYTES_MAX (16u << 20) /* beyond it frames keep their addresses */
 
 struct profile_copy {
@@ -277,6 +279,96 @@ static void release_files(struct profile *profile)
 	}
 }
 
+/* Where a frame's function is from, until all have names. */
+struct origin {
+	unsigned int frame;
+	const struct profile_frame *of;
+	uint64_t start;	    /* of the function, in its file */
+	const char *source; /* behind the name; NULL: it has no symbol */
+};
+
+/* Splits what symbol_file_find() says. */
+static void take_name(struct profile_frame *frame, char *said, struct origin *origin)
+{
+	char *symbol = strchr(said, '\n'), *start = symbol ? strchr(symbol + 1, '\n') : NULL;
+	char *source = start ? strchr(start + 1, '\n') : NULL;
+
+	frame->function = said;
+	if (!source)
+		return;
+	*symbol = *start = *source = 0;
+	if (symbol[1])
+		frame->symbol = xstrdup(symbol + 1);
+	origin->start = strtoull(start + 1, NULL, 16);
+	origin->source = source + 1;
+}
+
+static int compare_names(const struct origin *first, const struct origin *second)
+{
+	if (first->of->binary != second->of->binary)
+		return first->of->binary < second->of->binary ? -1 : 1;
+	return strcmp(first->of->function, second->of->function);
+}
+
+static int compare_origins(const void *one, const void *two)
+{
+	const struct origin *first = one, *second = two;
+	int names = compare_names(first, second);
+
+	if (names)
+		return names;
+	return first->start < second->start ? -1 : first->start > second->start;
+}
+
+/* The name with its parameters, or with its source file, or with its place. */
+static char *longer_name(const struct profile_frame *frame, const struct origin *origin)
+{
+	size_t room = strlen(frame->function) + PARAMETERS_MAX;
+	char *name = xcalloc(1, room);
+
+	if (frame->symbol && demangle(frame->symbol, true, name, room) &&
+	    strcmp(name, frame->function) != 0) {
+		clean_string(name);
+		return name;
+	}
+	free(name);
+	if (*origin->source)
+		return xformat("%s [%s]", frame->function, origin->source);
+	return xformat("%s [0x%" PRIx64 "]", frame->function, origin->start);
+}
+
+static bool is_another(const struct origin *one, const struct origin *two)
+{
+	return one->source && two->source && one->start != two->start;
+}
+
+/* Two functions of a file with one name, as overloads are, get longer ones. */
+static void distinguish(struct profile *profile, struct origin *origins)
+{
+	unsigned int nr = profile->nr_frames, i, first, end;
+	char **names = xcalloc(nr, sizeof(*names));
+
+	for (i = 0; i < nr; i++)
+		origins[i].of = &profile->frames[origins[i].frame = i];
+	qsort(origins, nr, sizeof(*origins), compare_origins);
+	for (first = 0; first < nr; first = end) {
+		bool differ = false;
+
+		for (end = first + 1; end < nr && !compare_names(&origins[first], &origins[end]);
+		     end++)
+			differ |= is_another(&origins[end - 1], &origins[end]);
+		for (i = first; differ && i < end; i++)
+			if (origins[i].source)
+				names[origins[i].frame] = longer_name(origins[i].of, &origins[i]);
+	}
+	for (i = 0; i < nr; i++)
+		if (names[i]) {
+			free(profile->frames[i].function);
+			profile->frames[i].function = names[i];
+		}
+	free(names);
+}
+
 /* --- lines ------------------------------------------------------------------------------ */
 
 /* The frames that a frame becomes, with those of the functions that are inlined in it. */
@@ -379,10 +471,12 @@ static void find_lines(struct profile *profile, struct naming *naming)
 
 void profile_name(struct profile *profile, struct symbols *symbols)
 {
+	struct origin *origins = xcalloc(profile->nr_frames, sizeof(*origins));
 	struct profile_binary *binary;
 	struct profile_frame *frame;
 	struct naming naming;
 	size_t bytes = 0;
+	char *said;
 	unsigned int i;
 
 	naming_begin(&naming, symbols);
@@ -391,10 +485,12 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 		if (frame->function)
 			continue;
 		binary = &profile->binaries[frame->binary];
+		said = NULL;
 		if (bytes <= NAME_BYTES_MAX)
-			frame->function = text_of(&naming, binary, frame->key, SYMBOL_NAME);
-		if (frame->function) {
-			bytes += strlen(frame->function);
+			said = text_of(&naming, binary, frame->key, SYMBOL_NAME);
+		if (said) {
+			bytes += strlen(said);
+			take_name(frame, said, &origins[i]);
 			profile_classify(frame);
 		} else {
 			frame->function =
@@ -403,6 +499,8 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 		if (binary->libhab)
 			frame->internal = true;
 	}
+	distinguish(profile, origins);
+	free(origins);
 	find_lines(profile, &naming);
 	profile->late_names = naming.late;
 	naming_end(&naming);

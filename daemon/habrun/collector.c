@@ -110,7 +110,7 @@ void collector_write(struct collector *collector, const struct profile_format *f
 	channels_finish(collector->channels);
 	ingest_flush_all(collector->ingest);
 	profile = make_profile(collector, view);
-	symbols = symbols_new(0, LINES_SECONDS);
+	symbols = symbols_new(0, LINES_SECONDS, true);
 	profile_name(profile, symbols);
 	symbols_free(symbols);
 	format->write(profile, out);

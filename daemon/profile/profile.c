@@ -6,10 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of several functions with one name each has more behind it: " [FILE]" or "(PARAMETERS)". */
 static bool is_one_of(const char *function, const char *const *names)
 {
+	const char *file = strstr(function, " [");
+	size_t length = file ? (size_t)(file - function) : strcspn(function, "(");
+
 	for (; *names; names++)
-		if (!strcmp(function, *names))
+		if (!strncmp(function, *names, length) && !(*names)[length])
 			return true;
 	return false;
 }
@@ -157,6 +161,7 @@ void profile_frame_name(struct profile_frame *frame, const char *name, const cha
 void profile_frame_copy_names(struct profile_frame *frame, const struct profile_frame *from)
 {
 	frame->function = xstrdup(from->function);
+	frame->symbol = from->symbol ? xstrdup(from->symbol) : NULL;
 	frame->name = from->name ? xstrdup(from->name) : NULL;
 	frame->file = from->file ? xstrdup(from->file) : NULL;
 }
@@ -164,6 +169,7 @@ void profile_frame_copy_names(struct profile_frame *frame, const struct profile_
 void profile_frame_free(struct profile_frame *frame)
 {
 	free(frame->function);
+	free(frame->symbol);
 	free(frame->name);
 	free(frame->file);
 }
@@ -208,11 +214,30 @@ const char *profile_site_binary(const struct profile *profile, const struct prof
 	return site && !site->name ? profile->binaries[site->binary].name : "";
 }
 
+#define NAME_SHOWN 240 /* bytes of a function's name */
+
+void profile_put_name(const char *name, FILE *out)
+{
+	const size_t half = NAME_SHOWN / 2 - 2;
+	size_t length = strlen(name), head = half, tail = length - half;
+
+	if (length <= NAME_SHOWN) {
+		fputs(name, out);
+		return;
+	}
+	/* Letters are not cut apart. */
+	while (head && (name[head] & 0xc0) == 0x80)
+		head--;
+	while (tail < length && (name[tail] & 0xc0) == 0x80)
+		tail++;
+	fprintf(out, "%.*s...%s", (int)head, name, name + tail);
+}
+
 void profile_put_site(const struct profile *profile, const struct profile_frame *site, FILE *out)
 {
 	const char *binary = profile_site_binary(profile, site), *base;
 
-	fputs(site->function, out);
+	profile_put_name(site->function, out);
 	base = site->name || !site->line ? NULL : strrchr(site->file, '/');
 	if (!site->name && site->line)
 		fprintf(out, " (%s:%u)", base ? base + 1 : site->file, site->line);

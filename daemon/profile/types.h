@@ -110,6 +110,7 @@ struct profile_binary {
 struct profile_frame {
 	uint64_t key;	     /* a FRAME() */
 	char *function;	     /* a symbol, "binary+0xoffset", or "name (file:line)" */
+	char *symbol;	     /* as the file has it; NULL: it is the same, or none */
 	char *name;	     /* of what an interpreter runs, else NULL */
 	char *file;	     /* of the source; NULL: not known, as line 0 */
 	unsigned int line;

@@ -29,9 +29,12 @@ enum exit_code {
 	EXIT_BPF = 8,
 };
 
-/* Without memory these write a sentence and end the program. */
-void *xcalloc(size_t count, size_t size);
-void *xrealloc(void *old, size_t count, size_t size);
+/*
+ * Without memory these write a sentence and end the program. libiberty, which demangles names, has
+ * other functions of these names.
+ */
+void *xcalloc(size_t count, size_t size) __asm__("hab_xcalloc");
+void *xrealloc(void *old, size_t count, size_t size) __asm__("hab_xrealloc");
 /* The array, or a larger one, with room for one more element than @count. *room: 0 at first. */
 void *xgrow(void *array, unsigned int count, unsigned int *room, size_t size);
 char *xstrdup(const char *string);

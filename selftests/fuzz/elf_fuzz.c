@@ -53,7 +53,7 @@ static void check_names(void)
 
 	put_file(bytes, elf_file_make(bytes));
 	promise(build_id_read(fd, build_id) == 20 && build_id[19] == 20);
-	file = symbol_file_open(fd, -1, "/program");
+	file = symbol_file_open(fd, -1, "/program", false);
 	name = symbol_file_find(file, ELF_TEXT + 1);
 	promise(name && !strcmp(name, "first_function"));
 	free(name);
@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		put_file(file_bytes, change(&input, file_bytes, size));
 	}
 	promise(build_id_read(fd, build_id) <= (int)HAB_BUILD_ID_LEN);
-	file = symbol_file_open(fd, -1, "/program");
+	file = symbol_file_open(fd, -1, "/program", false);
 	for (i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		name = symbol_file_find(file, offsets[i]);
 		promise(!name || *name);

@@ -28,7 +28,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argc;
 	(void)argv;
 	be_silent();
-	symbols = symbols_new(0, 1);
+	symbols = symbols_new(0, 1, false);
 	return 0;
 }
 

@@ -34,7 +34,7 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 	state->processes = processes_new(state->binaries);
 	state->stacks = stacks_new(stacks);
 	state->ingest = ingest_new(state->processes, state->stacks);
-	state->symbols = symbols_new(debuginfod_seconds, LINES_SECONDS);
+	state->symbols = symbols_new(debuginfod_seconds, LINES_SECONDS, false);
 	state->totals = totals_new();
 	state->timeline = timeline_new(state->stacks, timeline_now());
 	state->start_ns = clock_realtime_ns();

@@ -42,7 +42,7 @@ static const char drop_frames[] =
 struct pprof {
 	const struct profile *from;
 	struct strings strings;
-	struct strings functions; /* "name\nfile"; ids are their numbers here */
+	struct strings functions; /* "name\nfile\nsystem name"; ids are their numbers here */
 	uint64_t *mapping_ids;	  /* by binary */
 	uint64_t unknown_id;	  /* of the mapping of frames without a known file */
 	uint8_t *packed;	  /* one part */
@@ -338,12 +338,28 @@ static void put_mappings(struct pprof *pprof)
 	put_mapping(pprof, &unknown, pprof->unknown_id);
 }
 
+/*
+ * Readers take a name that is its system name for one to be demangled: pprof removes what stands
+ * between < and >.
+ */
+static char *describe_function(const struct profile *from, const struct profile_frame *frame)
+{
+	const char *name = frame->name ? frame->name : frame->function;
+	const char *file = frame->file ? frame->file : "";
+
+	if (frame->symbol)
+		return xformat("%s\n%s\n%s", name, file, frame->symbol);
+	if (strpbrk(name, "<>()") && from->nr_binaries)
+		return xformat("%s\n%s\n%s:%s", name, file,
+			       *file ? file : from->binaries[frame->binary].name, name);
+	return xformat("%s\n%s\n%s", name, file, name);
+}
+
 /* mapping: 0: the file is not known. */
 static void put_location(struct pprof *pprof, unsigned int index, const struct profile_frame *frame,
 			 uint64_t mapping)
 {
-	char *function = xformat("%s\n%s", frame->name ? frame->name : frame->function,
-				 frame->file ? frame->file : "");
+	char *function = describe_function(pprof->from, frame);
 	Pprof__Line line = PPROF__LINE__INIT, *lines = &line;
 	Pprof__Location location = PPROF__LOCATION__INIT, *locations = &location;
 
@@ -378,16 +394,18 @@ static void put_locations(struct pprof *pprof)
 static void put_functions(struct pprof *pprof)
 {
 	Pprof__Function function = PPROF__FUNCTION__INIT, *functions = &function;
+	char *file, *system;
 	unsigned int i;
-	char *file;
 
 	for (i = 1; i < pprof->functions.count; i++) {
 		file = strchr(pprof->functions.table[i], '\n');
 		*file++ = 0;
+		system = strchr(file, '\n');
+		*system++ = 0;
 		function.id = i;
 		function.filename = string(pprof, file);
 		function.name = string(pprof, pprof->functions.table[i]);
-		function.system_name = function.name;
+		function.system_name = string(pprof, system);
 		put(pprof, PART(.function = &functions, .n_function = 1));
 	}
 }

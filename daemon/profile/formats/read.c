@@ -114,7 +114,7 @@ static bool read_location(struct reading *reading, size_t index)
 	const Pprof__Location *location = reading->from->location[index];
 	struct profile_frame *frame = &reading->profile->frames[index];
 	const Pprof__Function *function;
-	const char *name, *file;
+	const char *name, *file, *system;
 	int64_t line;
 	uint64_t id;
 
@@ -127,6 +127,7 @@ static bool read_location(struct reading *reading, size_t index)
 	function = reading->from->function[id - 1];
 	name = text_at(reading, function->name);
 	file = text_at(reading, function->filename);
+	system = text_at(reading, function->system_name);
 	line = location->line[0]->line;
 	if (function->id != id || !name || !*name || !file)
 		return bad(reading, "a function has no name");
@@ -142,6 +143,10 @@ static bool read_location(struct reading *reading, size_t index)
 		frame->file = xstrdup(file);
 		clean_string(frame->file);
 		frame->line = line < 0 || line > UINT32_MAX ? 0 : (unsigned int)line;
+	}
+	if (system && *system && strcmp(system, name) != 0) {
+		frame->symbol = xstrdup(system);
+		clean_string(frame->symbol);
 	}
 	frame->key = FRAME(0, location->address);
 	profile_classify(frame);

@@ -33,37 +33,59 @@ enum report_by report_by(const char *name)
 	return i;
 }
 
-static void name_site(const struct profile *profile, const struct profile_sample *sample, FILE *out)
+/*
+ * whole: to tell it from others, by its symbol and its file. Of two profiles the files may be at
+ * other paths.
+ */
+static void name_site(const struct report *report, const struct profile *profile,
+		      const struct profile_sample *sample, bool whole, FILE *out)
 {
 	const struct profile_frame *site = profile_site(profile, sample);
 
-	if (!site)
+	if (!site) {
 		fputs(sample->key.pid ? "[no stack]" : "[other stacks]", out);
-	else
-		profile_put_site(profile, site, out);
+		return;
+	}
+	profile_put_site(profile, site, out);
+	if (whole)
+		fprintf(out, "\n%s\n%s", site->symbol ? site->symbol : site->function,
+			report->profiles[1] ? "" : profile->binaries[site->binary].path);
 }
 
 static void name_stack(const struct profile *profile, const struct profile_sample *sample,
-		       FILE *out)
+		       bool whole, FILE *out)
 {
+	const char *function;
+	size_t length;
 	unsigned int i;
+	char *cut;
+	FILE *text;
 
 	fputs(*sample->key.comm ? sample->key.comm : "[no name]", out);
 	for (i = sample->key.nr_frames; i; i--) {
 		fputs(";", out);
-		put_folded(out, profile->frames[sample->frames[i - 1]].function);
+		function = profile->frames[sample->frames[i - 1]].function;
+		if (whole) {
+			put_folded(out, function);
+			continue;
+		}
+		text = text_open(&cut, &length);
+		profile_put_name(function, text);
+		text_close(text);
+		put_folded(out, cut);
+		free(cut);
 	}
 }
 
-static void name_row(enum report_by by, const struct profile *profile,
-		     const struct profile_sample *sample, FILE *out)
+static void name_row(const struct report *report, const struct profile *profile,
+		     const struct profile_sample *sample, bool whole, FILE *out)
 {
-	switch (by) {
+	switch (report->by) {
 	case BY_SITE:
-		name_site(profile, sample, out);
+		name_site(report, profile, sample, whole, out);
 		break;
 	case BY_STACK:
-		name_stack(profile, sample, out);
+		name_stack(profile, sample, whole, out);
 		break;
 	case BY_PROCESS:
 		fprintf(out, "%" PRIu32 " %s", sample->key.pid, sample->key.comm);
@@ -84,21 +106,38 @@ static void name_row(enum report_by by, const struct profile *profile,
 	}
 }
 
-/* name: of the row, after the letter of its kind, so that each kind has rows of its own. */
+/* The row's name, as it is shown or @whole. */
+static char *row_name(const struct report *report, const struct profile *profile,
+		      const struct profile_sample *sample, bool whole)
+{
+	size_t length;
+	char *name;
+	FILE *text = text_open(&name, &length);
+
+	fputc('0' + (int)sample->key.kind, text);
+	name_row(report, profile, sample, whole, text);
+	text_close(text);
+	return name;
+}
+
+/* name: whole, of the row, after the letter of its kind, so that each kind has rows of its own. */
 static struct report_row *find_row(struct report *report, unsigned int which, const char *name,
 				   const struct profile_sample *sample)
 {
 	/* Number 0 is "", which is no name of a row: row n - 1 has name n. */
 	unsigned int number = strings_number(&report->names, name) - 1;
+	char *shown;
 
 	if (number == report->count) {
+		shown = row_name(report, report->profiles[which], sample, false);
 		report->rows =
 			xgrow(report->rows, report->count++, &report->room, sizeof(*report->rows));
 		report->rows[number] =
-			(struct report_row){ .name = report->names.table[number + 1] + 1,
+			(struct report_row){ .name = strings_keep(&report->shown, shown) + 1,
 					     .profile = report->profiles[which],
 					     .sample = sample,
 					     .kind = sample->key.kind };
+		free(shown);
 	}
 	return &report->rows[number];
 }
@@ -141,16 +180,11 @@ static void add_profile(struct report *report, unsigned int which)
 	const struct profile *profile = report->profiles[which];
 	const struct profile_sample *sample;
 	unsigned int i;
-	size_t length;
-	FILE *text;
 	char *name;
 
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		text = text_open(&name, &length);
-		fputc('0' + (int)sample->key.kind, text);
-		name_row(report->by, profile, sample, text);
-		text_close(text);
+		name = row_name(report, profile, sample, true);
 		add_sample(report, which, name, sample);
 		free(name);
 	}
@@ -209,6 +243,7 @@ void report_begin(struct report *report, enum report_by by, bool in_use, const s
 	report->profiles[0] = one;
 	report->profiles[1] = two;
 	strings_begin(&report->names);
+	strings_begin(&report->shown);
 	add_profile(report, 0);
 	if (two)
 		compare_profiles(report);
@@ -220,6 +255,7 @@ void report_begin(struct report *report, enum report_by by, bool in_use, const s
 void report_end(struct report *report)
 {
 	strings_end(&report->names);
+	strings_end(&report->shown);
 	HASH_FREE(report->owners);
 	free(report->rows);
 }

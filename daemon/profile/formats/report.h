@@ -46,7 +46,8 @@ struct report {
 	bool in_use; /* the profiles show what is in use */
 	struct report_owner all;
 	struct report_owner *owners;
-	struct strings names;
+	struct strings names; /* whole ones; number n is that of row n - 1 */
+	struct strings shown;
 	struct report_row *rows;
 	unsigned int count;
 	unsigned int room;
