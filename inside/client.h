@@ -12,6 +12,27 @@
 #include "inside/sandbox.h"
 #include "inside/own_interval.h"
 
+#define HAB_STACK_ROOMS 8
+
+/**
+ * struct hab_stack_room - where a thread makes a stack: its own may be small
+ * @busy: not 0: a thread has it
+ * @is_cut: there were more frames
+ * @addresses: leaf first; one more, to see whether the stack is cut
+ * @stacks: the stack pointer in each native frame
+ * @native: a copy of @addresses while @functions are put into them
+ * @functions: this and the next: HAB_ADDRESS_OF_NAME() of what an interpreter runs
+ */
+struct hab_stack_room {
+	u32 busy;
+	bool is_cut;
+	u64 addresses[HAB_CHANNEL_DEPTH + 1];
+	u64 stacks[HAB_CHANNEL_DEPTH + 1];
+	u64 native[HAB_CHANNEL_DEPTH + 1];
+	u64 functions[HAB_CHANNEL_DEPTH];
+	u64 function_stacks[HAB_CHANNEL_DEPTH];
+};
+
 /**
  * struct hab_client - a process with a collector
  * @channel: NULL: not connected
@@ -21,6 +42,7 @@
  * @own: the sampling interval
  * @live: live samples
  * @maps: what the collector was sent of the process's mappings
+ * @rooms: for stacks
  *
  * It is in memory that the kernel zeroes in a child by fork(), however that was called. So a child
  * has no channel, until it connects.
@@ -32,6 +54,7 @@ struct hab_client {
 	u32 pid;
 	struct hab_own_interval own;
 	struct hab_maps maps;
+	struct hab_stack_room rooms[HAB_STACK_ROOMS];
 	struct hab_live_table live;
 };
 

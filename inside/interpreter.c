@@ -32,10 +32,9 @@ struct hab_interpreter_walk {
 	const struct hab_client *client;
 	struct hab_channel *channel;
 	const struct hab_interpreter *interpreter;
+	struct hab_stack_room *room;
 	bool ring_is_full;
-	u32 nr;
-	u64 functions[HAB_CHANNEL_DEPTH]; /* HAB_ADDRESS_OF_NAME() */
-	u64 stacks[HAB_CHANNEL_DEPTH];
+	u32 nr; /* functions */
 };
 
 static struct sent_name sent[PLACES];
@@ -130,10 +129,12 @@ static u32 id_of(struct hab_interpreter_walk *walk, const struct hab_interpreter
 bool hab_interpreter_add(struct hab_interpreter_walk *walk,
 			 const struct hab_interpreter_place *place, u64 stack)
 {
-	if (walk->nr == HAB_CHANNEL_DEPTH)
+	if (walk->nr == HAB_CHANNEL_DEPTH) {
+		walk->room->is_cut = true;
 		return false;
-	walk->functions[walk->nr] = HAB_ADDRESS_OF_NAME((u64)id_of(walk, place));
-	walk->stacks[walk->nr++] = stack;
+	}
+	walk->room->functions[walk->nr] = HAB_ADDRESS_OF_NAME((u64)id_of(walk, place));
+	walk->room->function_stacks[walk->nr++] = stack;
 	return true;
 }
 
@@ -145,7 +146,7 @@ u32 hab_interpreter_count(const struct hab_interpreter_walk *walk)
 void hab_interpreter_set_stack(struct hab_interpreter_walk *walk, u32 first, u64 stack)
 {
 	for (; first < walk->nr; first++)
-		walk->stacks[first] = stack;
+		walk->room->function_stacks[first] = stack;
 }
 
 /* True if the native frame that ends at @end, with @address, runs function number @next. */
@@ -153,13 +154,15 @@ static bool runs(const struct hab_interpreter_walk *walk, u32 next, u64 address,
 		 bool is_first)
 {
 	const struct hab_interpreter *interpreter = walk->interpreter;
+	u64 stack;
 
 	if (next == walk->nr)
 		return false;
+	stack = walk->room->function_stacks[next];
 	/* The walk has ended before its native frame was known: it is the next one of the loop. */
-	if (walk->stacks[next] && walk->stacks[next] != HAB_INTERPRETER_LATER)
-		return walk->stacks[next] < end;
-	return (is_first || walk->stacks[next]) && address > interpreter->loop_low &&
+	if (stack && stack != HAB_INTERPRETER_LATER)
+		return stack < end;
+	return (is_first || stack) && address > interpreter->loop_low &&
 	       address <= interpreter->loop_high;
 }
 
@@ -173,10 +176,11 @@ static bool is_own(const struct hab_interpreter *interpreter, u64 address, u64 c
 	       hab_code_is_made(address - 1);
 }
 
-static u32 merge(const struct hab_interpreter_walk *walk, u64 *addresses, const u64 *stacks, u32 nr)
+static u32 merge(const struct hab_interpreter_walk *walk, u32 nr)
 {
 	const struct hab_interpreter *interpreter = walk->interpreter;
-	u64 native[HAB_CHANNEL_DEPTH];
+	u64 *native = walk->room->native, *addresses = walk->room->addresses;
+	const u64 *stacks = walk->room->stacks;
 	u32 i, next = 0, to = 0, before;
 
 	memcpy(native, addresses, nr * sizeof(*native));
@@ -186,29 +190,26 @@ static u32 merge(const struct hab_interpreter_walk *walk, u64 *addresses, const 
 				    runs(walk, next, native[i], i + 1 < nr ? stacks[i + 1] : ~0ull,
 					 next == before);
 		     next++)
-			addresses[to++] = walk->functions[next];
+			addresses[to++] = walk->room->functions[next];
 		if (to < HAB_CHANNEL_DEPTH && next == before &&
 		    !is_own(interpreter, native[i], i ? native[i - 1] : 0))
 			addresses[to++] = native[i];
 	}
 	/* The native stack was not followed so far. */
 	while (next < walk->nr && to < HAB_CHANNEL_DEPTH)
-		addresses[to++] = walk->functions[next++];
+		addresses[to++] = walk->room->functions[next++];
+	walk->room->is_cut |= i < nr || next < walk->nr;
 	return to;
 }
 
 u32 hab_interpreter_merge(const struct hab_interpreter *interpreter,
 			  const struct hab_client *client, struct hab_channel *channel,
-			  u64 *addresses, const u64 *stacks, u32 nr)
+			  struct hab_stack_room *room, u32 nr)
 {
-	struct hab_interpreter_walk walk;
+	struct hab_interpreter_walk walk = {
+		.client = client, .channel = channel, .interpreter = interpreter, .room = room
+	};
 
-	/* Not all of it is zeroed: it is large. */
-	walk.client = client;
-	walk.channel = channel;
-	walk.interpreter = interpreter;
-	walk.ring_is_full = false;
-	walk.nr = 0;
 	interpreter->walk(&walk);
-	return walk.nr ? merge(&walk, addresses, stacks, nr) : nr;
+	return walk.nr ? merge(&walk, nr) : nr;
 }

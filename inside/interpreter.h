@@ -81,14 +81,13 @@ void hab_interpreter_set_stack(struct hab_interpreter_walk *walk, u32 first, u64
  * @interpreter: found
  * @client: connected
  * @channel: of it: names that the collector has not got yet are sent
- * @addresses: native return addresses, leaf first; becomes the merged stack, see hab_stack()
- * @stacks: the stack pointer in each native frame
- * @nr: how many; room is for HAB_CHANNEL_DEPTH
+ * @room: has the native stack, and gets the merged one, see hab_stack()
+ * @nr: how many frames
  *
  * Return: the new number.
  */
 u32 hab_interpreter_merge(const struct hab_interpreter *interpreter,
 			  const struct hab_client *client, struct hab_channel *channel,
-			  u64 *addresses, const u64 *stacks, u32 nr);
+			  struct hab_stack_room *room, u32 nr);
 
 #endif /* HAB_LIB_INTERPRETER_H */

@@ -58,7 +58,7 @@ __asm__(".symver dladdr1, dladdr1@GLIBC_2.3.3");
 #pragma weak _dl_find_object
 #endif
 
-#define FRAMES_MAX   256u /* that are looked at */
+#define FRAMES_MAX   (2u * HAB_CHANNEL_DEPTH) /* that are looked at: some are no functions */
 #define PAGE	     4096ul
 #define PAGES	     16u
 #ifdef __x86_64__

@@ -20,26 +20,41 @@ static void tell_state(struct hab_channel *channel)
 		WRITE_ONCE(channel->interpreter, state);
 }
 
-static __attribute__((noinline)) u32 interpreted_stack(struct hab_client *client,
-						       struct hab_channel *channel, uintptr_t entry,
-						       u64 *addresses)
+struct hab_stack_room *hab_stack_take_room(struct hab_client *client)
 {
-	u64 stacks[HAB_CHANNEL_DEPTH];
-	u32 nr = hab_unwind(entry, addresses, stacks, HAB_CHANNEL_DEPTH, 0);
+	struct hab_stack_room *room = client->rooms;
 
-	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
-	return hab_interpreter_merge(interpreter, client, channel, addresses, stacks, nr);
+	for (; room < client->rooms + HAB_STACK_ROOMS; room++)
+		if (!READ_ONCE(room->busy) &&
+		    !__atomic_exchange_n(&room->busy, 1, __ATOMIC_ACQUIRE))
+			return room;
+	return NULL;
+}
+
+/* The frame before the callers that are left out. */
+static u32 mark_cut(u64 *addresses, u32 nr, u32 max)
+{
+	nr = min(nr, max - 1);
+	addresses[nr] = HAB_ADDRESS_CUT;
+	return nr + 1;
 }
 
 u32 hab_stack(struct hab_client *client, struct hab_channel *channel, uintptr_t entry,
-	      u64 *addresses)
+	      struct hab_stack_room *room, u64 *few)
 {
-	u32 nr;
+	u64 *addresses = room ? room->addresses : few;
+	u32 max = room ? HAB_CHANNEL_DEPTH : HAB_STACK_FEW, nr;
+	bool is_running;
 
 	tell_state(channel);
-	if (interpreter && interpreter->is_running())
-		return interpreted_stack(client, channel, entry, addresses);
-	nr = hab_unwind(entry, addresses, NULL, HAB_STACK_DEPTH, 0);
-	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
-	return nr;
+	is_running = room && interpreter && interpreter->is_running();
+	nr = hab_unwind(entry, addresses, is_running ? room->stacks : NULL, max + 1, 0);
+	hab_maps_send(&client->maps, channel, client->pid, addresses, min(nr, max));
+	if (room)
+		room->is_cut = nr > max;
+	if (is_running) {
+		nr = hab_interpreter_merge(interpreter, client, channel, room, min(nr, max));
+		return room->is_cut ? mark_cut(addresses, nr, max) : nr;
+	}
+	return nr > max ? mark_cut(addresses, nr, max) : nr;
 }

@@ -70,8 +70,9 @@ struct hab_frame {
 #define HAB_FRAME_FILE	  1
 #define HAB_FRAME_ADDRESS 2
 #define HAB_FRAME_NAME	  3 /* offset: the id of a HAB_RECORD_NAME */
+#define HAB_FRAME_CUT	  4 /* in place of the callers, for which there was no room */
 
-#define HAB_CHANNEL_DEPTH 128 /* frames of a sample of a channel */
+#define HAB_CHANNEL_DEPTH 512 /* frames of a sample of a channel */
 
 struct hab_record_sample {
 	struct hab_record_head head;
@@ -105,8 +106,11 @@ struct hab_record_sample {
 	char tag[HAB_TAG_LEN]; /* the program's name for the object's type, or "" */
 	union {
 		struct hab_frame frames[HAB_STACK_DEPTH]; /* the kernel's stack, leaf first */
-		/* The thread's: return addresses, or HAB_ADDRESS_OF_NAME(), leaf first. */
-		__u64 addresses[HAB_CHANNEL_DEPTH];
+		/*
+		 * The thread's: return addresses, or HAB_ADDRESS_OF_NAME(), leaf first. The last may
+		 * be HAB_ADDRESS_CUT.
+		 */
+		__u64 addresses[HAB_STACK_DEPTH * 4]; /* or HAB_CHANNEL_DEPTH, in a longer record */
 	};
 };
 
@@ -162,6 +166,7 @@ struct hab_record_name {
 
 #define HAB_NAMES_MAX		   32768u
 #define HAB_ADDRESS_OF_NAME(id)	   (0xabull << 56 | (id)) /* no address of user space */
+#define HAB_ADDRESS_CUT		   (0xacull << 56) /* in place of the callers */
 #define HAB_ADDRESS_IS_NAME(value) ((value) >> 32 == 0xab000000)
 
 /* The end of a process, written while it exits. */

@@ -34,7 +34,8 @@ struct binaries *binaries_new(void)
 	/* In the order of BINARY_UNKNOWN, BINARY_JIT and BINARY_NAMES. */
 	static const char *const names[] = { BINARY_UNKNOWN_NAME, "[anon]",	   "[jit]",
 					     "[vdso]",		  "[vsyscall]",	   "[stack]",
-					     "[heap]",		  "[uprobes]",	   BINARY_NAMES_NAME };
+					     "[heap]",		  "[uprobes]",	   BINARY_NAMES_NAME,
+					     BINARY_CUT_NAME };
 	struct binaries *binaries = xcalloc(1, sizeof(*binaries));
 	unsigned int i;
 

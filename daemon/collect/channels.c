@@ -28,8 +28,8 @@
 #include "daemon/shared/limits.h"
 #include "daemon/shared/util.h"
 
-/* Rings are read so often that about so many records, a fifth of a ring, come between. */
-#define POLL_RECORDS	64
+/* Rings are read so often that about a fifth of a ring comes between. */
+#define POLL_BYTES	((int)HAB_CHANNEL_RING_BYTES / 5)
 #define POLL_MIN_MS	1
 #define POLL_BUSY_MS	50
 #define SECOND_NS	1000000000ull
@@ -280,16 +280,17 @@ static void read_rings(struct channels *channels)
 	struct session *session, *next;
 	uint64_t now_ns = clock_monotonic_ns();
 	bool looks = now_ns - channels->looked_ns >= LOOK_NS;
-	unsigned int most = 0, count;
-	int timeout_ms;
+	int timeout_ms, most = 0;
+	uint64_t before;
 
 	if (looks)
 		channels->looked_ns = now_ns;
 	HASH_ITER(hh, channels->by_pid, session, next)
 	{
 		pthread_mutex_lock(lock);
-		count = session_read(session, &channels->config.sink, RECORDS_MAX);
-		most = max(most, count);
+		before = session->position;
+		session_read(session, &channels->config.sink, RECORDS_MAX);
+		most = max(most, (int)min(session->position - before, HAB_CHANNEL_RING_BYTES));
 		if (session->pidfd < 0 || !hab_channel_is_open(session->channel))
 			end_locked(channels, session, false);
 		else if (looks && !process_has_ended(session->pidfd))
@@ -303,7 +304,7 @@ static void read_rings(struct channels *channels)
 		timeout_ms = min(timeout_ms * 2, channels->config.quiet_ms);
 	else
 		timeout_ms =
-			max(POLL_MIN_MS, min(timeout_ms * POLL_RECORDS / (int)most,
+			max(POLL_MIN_MS, min(timeout_ms * POLL_BYTES / most,
 					     min(POLL_BUSY_MS, channels->config.quiet_ms)));
 	channels->timeout_ms = timeout_ms;
 }

@@ -115,13 +115,17 @@ static struct stack_key *new_key(const struct hab_record_sample *record, unsigne
 static void finish(struct ingest *ingest, struct sample *sample, const struct hab_frame *frames,
 		   unsigned int nr)
 {
-	struct stack_key *key = sample->key = new_key(&sample->record, nr);
+	/* A stack of the kernel or of the module that is as deep as can be is cut. */
+	bool is_cut = nr == HAB_STACK_DEPTH && !sample->record.nr_addresses;
+	struct stack_key *key = sample->key = new_key(&sample->record, nr + is_cut);
 	struct process *process = processes_see(ingest->processes, key->pid, key->uid, false);
 
 	if (sample->record.head.tid == key->pid || !*process_name(process))
 		processes_set_name(ingest->processes, process, key->thread);
 	memcpy(key->comm, process_name(process), sizeof(key->comm));
 	processes_translate(ingest->processes, process, frames, nr, key->frames);
+	if (is_cut)
+		key->frames[nr] = FRAME(BINARY_CUT, 0);
 	/* Its key has the frames now: while it is pending its record needs none. */
 	if (sample->record.window)
 		sample = xrealloc(sample, 1, offsetof(struct sample, record.frames));
@@ -139,6 +143,10 @@ static void finish_with(struct ingest *ingest, struct sample *sample, const __u6
 		if (HAB_ADDRESS_IS_NAME(addresses[i])) {
 			frames[i].status = HAB_FRAME_NAME;
 			frames[i].offset = (uint32_t)addresses[i];
+			continue;
+		}
+		if (addresses[i] == HAB_ADDRESS_CUT) {
+			frames[i].status = HAB_FRAME_CUT;
 			continue;
 		}
 		frames[i].status = HAB_FRAME_ADDRESS;

@@ -133,6 +133,8 @@ static uint64_t translate(const struct mappings *mappings, struct binaries *bina
 
 	if (frame->status == HAB_FRAME_NAME)
 		return FRAME(BINARY_NAMES, frame->offset);
+	if (frame->status == HAB_FRAME_CUT)
+		return FRAME(BINARY_CUT, 0);
 	if (frame->status == HAB_FRAME_FILE)
 		return FRAME(find_id(mappings, binaries, frame->build_id), frame->offset);
 	/* Most frames are in the same one. */

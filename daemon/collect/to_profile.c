@@ -485,6 +485,10 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 		if (frame->function)
 			continue;
 		binary = &profile->binaries[frame->binary];
+		if (FRAME_BINARY(frame->key) == BINARY_CUT) {
+			frame->function = xstrdup(BINARY_CUT_NAME);
+			continue;
+		}
 		said = NULL;
 		if (bytes <= NAME_BYTES_MAX)
 			said = text_of(&naming, binary, frame->key, SYMBOL_NAME);

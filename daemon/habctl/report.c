@@ -80,9 +80,28 @@ static struct profile *read_one(struct report_request *request, const struct fil
 	return profile;
 }
 
+/* Percent of the bytes whose stacks were too deep. */
+static double share_cut(const struct profile *profile)
+{
+	const struct profile_sample *sample;
+	double cut = 0, all = 0;
+	unsigned int i;
+
+	for (i = 0; i < profile->nr_samples; i++) {
+		sample = &profile->samples[i];
+		all += (double)sample->counts.estimate;
+		if (sample->key.nr_frames &&
+		    !strcmp(profile->frames[sample->frames[sample->key.nr_frames - 1]].function,
+			    BINARY_CUT_NAME))
+			cut += (double)sample->counts.estimate;
+	}
+	return all > 0 ? 100 * cut / all : 0;
+}
+
 static void add_title(const struct report_request *request, const struct profile *profile,
 		      const char *name, FILE *out)
 {
+	double cut = share_cut(profile);
 	char kinds[64], human[32];
 
 	kinds_text(profile->kinds, kinds, sizeof(kinds));
@@ -95,6 +114,8 @@ static void add_title(const struct report_request *request, const struct profile
 	human_bytes(profile->total_in_use.bytes, human, sizeof(human));
 	if (profile->knows_in_use && !request->in_use)
 		fprintf(out, "; %s in use", human);
+	if (cut > 0)
+		fprintf(out, "; the outermost callers of %.3g %% were not recorded", cut);
 	fputs("\n", out);
 }
 

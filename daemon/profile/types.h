@@ -31,6 +31,8 @@
 #define BINARY_JIT	    2 /* code that was made at run time; offsets are addresses */
 #define BINARY_NAMES_NAME   "[interpreted]"
 #define BINARY_NAMES	    8 /* functions that an interpreter runs; offsets are their numbers */
+#define BINARY_CUT	    9 /* in place of callers for which there was no room */
+#define BINARY_CUT_NAME	    "[callers not recorded]"
 
 /*
  * The stack of a sample, and all else that distinguishes it. Keys are compared byte by byte: what

@@ -311,11 +311,17 @@ size_t hab_sample_usable(void *p, size_t size)
 static bool send_sample(struct hab_client *client, struct hab_channel *channel,
 			const struct hab_malloc_sample *sample, size_t asked)
 {
-	struct hab_record_sample *record;
-	u64 addresses[HAB_CHANNEL_DEPTH];
-	u32 nr = hab_stack(client, channel, sample->entry, addresses);
+	struct hab_stack_room *room = hab_stack_take_room(client);
+	u64 few[HAB_STACK_FEW + 1];
+	u32 nr = hab_stack(client, channel, sample->entry, room, few);
+	struct hab_record_sample *record =
+		hab_client_reserve(client, channel, nr, sample->drawn, sample->interval);
 
-	record = hab_client_reserve(client, channel, nr, sample->drawn, sample->interval);
+	if (record)
+		memcpy(record->addresses, room ? room->addresses : few, nr * sizeof(u64));
+	/* Pairs with the exchange in hab_stack_take_room(). */
+	if (room)
+		hab_store_release(&room->busy, 0);
 	if (!record)
 		return false;
 	record->head.tid = hab_malloc_thread.tid;
@@ -328,7 +334,6 @@ static bool send_sample(struct hab_client *client, struct hab_channel *channel,
 	memcpy(record->heap_name, sample->mapped ? "mmap" : "malloc", sample->mapped ? 5 : 7);
 	if (!hab_sandbox_is_entered())
 		syscall(SYS_prctl, PR_GET_NAME, record->comm, 0, 0, 0);
-	memcpy(record->addresses, addresses, nr * sizeof(u64));
 	hab_channel_commit(record);
 	return true;
 }

@@ -151,6 +151,8 @@ static void fill_record(struct hab_record_sample *record, const struct hab_heap 
 	memcpy(record->heap_name, heap->name, sizeof(record->heap_name));
 	memcpy(record->tag, report->tag, sizeof(record->tag));
 	memcpy(record->addresses, (const void *)report->frames, report->nr_frames * sizeof(u64));
+	if (report->nr_frames == HAB_STACK_DEPTH)
+		record->addresses[HAB_STACK_DEPTH] = HAB_ADDRESS_CUT;
 }
 
 static void add_allocated(struct hab_channel *channel, u64 bytes)
@@ -199,8 +201,10 @@ int hab_heap_channel_report(struct hab_heap *heap, struct hab_ioc_report *report
 	if (unknown)
 		WRITE_ONCE(unknown_address, unknown);
 	add_allocated(channel, report->bytes);
-	record = hab_client_reserve(client, channel, report->nr_frames, report->chunk_bytes,
-				    report->interval);
+	/* One that is as deep as can be is cut. */
+	record = hab_client_reserve(client, channel,
+				    report->nr_frames + (report->nr_frames == HAB_STACK_DEPTH),
+				    report->chunk_bytes, report->interval);
 	if (!record)
 		return 0;
 	fill_record(record, heap, report);

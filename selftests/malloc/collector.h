@@ -214,7 +214,7 @@ static inline void collector_keep(struct channel_read *read, const struct hab_re
 		}
 		return;
 	}
-	if (head->type != HAB_RECORD_SAMPLE || head->size > sizeof(*read->samples)) {
+	if (head->type != HAB_RECORD_SAMPLE) {
 		read->nonsense = true;
 		return;
 	}
@@ -223,7 +223,8 @@ static inline void collector_keep(struct channel_read *read, const struct hab_re
 		read->samples = realloc(read->samples, read->room * sizeof(*read->samples));
 	}
 	memset(&read->samples[read->nr_samples], 0, sizeof(*read->samples));
-	memcpy(&read->samples[read->nr_samples++], head, head->size);
+	memcpy(&read->samples[read->nr_samples++], head,
+	       head->size < sizeof(*read->samples) ? head->size : sizeof(*read->samples));
 	read->samples_before_maps += !read->nr_maps;
 }
 

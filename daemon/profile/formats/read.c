@@ -22,7 +22,7 @@
 #define UNPACK_MAX (128u << 20)
 #define PARSED_MAX ((size_t)1 << 30)
 #define COUNT_MAX  (1u << 21)		  /* of stacks, locations and mappings each */
-#define DEPTH_MAX  (HAB_CHANNEL_DEPTH + 1u) /* and "[other frames]" */
+#define DEPTH_MAX  (HAB_CHANNEL_DEPTH + 2u) /* and "[other frames]", BINARY_CUT_NAME */
 
 struct reading {
 	const Pprof__Profile *from;
