@@ -52,6 +52,7 @@ struct reader {
 	u32 folder_length;
 	u64 inode;  /* of the last file that is mapped from its head on */
 	u64 head;   /* where */
+	u32 head_length; /* of maps->head_line; 0: it is too long */
 	bool adds;  /* to what was sent before */
 	bool failed;
 	bool is_cut;
@@ -99,6 +100,7 @@ static const char *read_hex(const char *at, u64 *value)
 
 struct line {
 	u64 first, end, offset, inode;
+	u32 offset_end; /* where the offset ends; device, inode and path follow */
 	u32 numbers; /* bytes of the line up to the inode */
 	u32 path;    /* where it begins; at the newline if there is none */
 	bool executable;
@@ -116,6 +118,7 @@ static bool parse_line(const char *text, u32 length, struct line *line)
 		return false;
 	line->executable = at[3] == 'x';
 	at = read_hex(at + 6, &line->offset);
+	line->offset_end = (u32)(at - text);
 	at = memchr(at + 1, ' ', (size_t)(end - at - 1));
 	for (line->inode = 0; at && at[1] >= '0' && at[1] <= '9'; at++)
 		line->inode = line->inode * 10 + (u64)(at[1] - '0');
@@ -147,30 +150,40 @@ static const unsigned char *find_id(const unsigned char *notes, u64 bytes, u64 a
 	return NULL;
 }
 
-/* The same of the file whose head is mapped at @reader->head. */
-static const unsigned char *read_id(struct reader *reader, u32 *length)
+/*
+ * The segments of the file whose head is mapped at @reader->head, and how much of that was read;
+ * NULL: it is no ELF file.
+ */
+static const ElfW(Phdr) *read_segments(struct reader *reader, u64 *bytes, u32 *nr)
 {
-	const unsigned char *head = (const unsigned char *)reader->maps->head, *id;
+	const unsigned char *head = (const unsigned char *)reader->maps->head;
 	const ElfW(Ehdr) *elf = (const void *)head;
-	const ElfW(Phdr) *segment;
 	/* Safe where the file has become shorter, and without a descriptor that a child may get. */
 	const struct iovec to = { reader->maps->head, HAB_MAPS_HEAD };
 	const struct iovec from = { (void *)reader->head, HAB_MAPS_HEAD };
 	ssize_t got = syscall(SYS_process_vm_readv, reader->pid, &to, 1ul, &from, 1ul, 0ul);
-	u64 bytes;
-	u32 i;
 
 	/* The first thread has ended. */
 	if (got < 0 && errno == ESRCH)
 		got = syscall(SYS_process_vm_readv, syscall(SYS_gettid), &to, 1ul, &from, 1ul, 0ul);
-	bytes = got > 0 ? (u64)got : 0;
-
-	if (bytes < sizeof(*elf) || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
-	    elf->e_phoff % sizeof(u64) || elf->e_phoff > bytes ||
-	    elf->e_phnum > (bytes - elf->e_phoff) / sizeof(*segment))
+	*bytes = got > 0 ? (u64)got : 0;
+	if (*bytes < sizeof(*elf) || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
+	    elf->e_phoff % sizeof(u64) || elf->e_phoff > *bytes ||
+	    elf->e_phnum > (*bytes - elf->e_phoff) / sizeof(ElfW(Phdr)))
 		return NULL;
-	for (i = 0; i < elf->e_phnum; i++) {
-		segment = (const ElfW(Phdr) *)(head + elf->e_phoff) + i;
+	*nr = elf->e_phnum;
+	return (const ElfW(Phdr) *)(head + elf->e_phoff);
+}
+
+/* The build id of that file; NULL: it has none. */
+static const unsigned char *read_id(struct reader *reader, u32 *length)
+{
+	const unsigned char *head = (const unsigned char *)reader->maps->head, *id;
+	u64 bytes = 0;
+	u32 nr = 0, i;
+	const ElfW(Phdr) *segment = read_segments(reader, &bytes, &nr);
+
+	for (i = 0; segment && i < nr; i++, segment++) {
 		if (segment->p_type != PT_NOTE || segment->p_offset > bytes)
 			continue;
 		id = find_id(head + segment->p_offset,
@@ -180,6 +193,27 @@ static const unsigned char *read_id(struct reader *reader, u32 *length)
 			return id;
 	}
 	return NULL;
+}
+
+/* The offset in that file of what the linker has loaded at @address; false: no code is there. */
+static bool find_offset(struct reader *reader, u64 address, u64 *offset)
+{
+	u64 bytes = 0, bias = 0;
+	u32 nr = 0, i;
+	const ElfW(Phdr) *segment = read_segments(reader, &bytes, &nr);
+
+	for (i = 0; segment && i < nr; i++, segment++) {
+		/* The first one that is loaded has the head. */
+		if (segment->p_type == PT_LOAD && !segment->p_offset)
+			bias = reader->head - segment->p_vaddr;
+		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) ||
+		    address - bias < (segment->p_vaddr & -4096ull) ||
+		    address - bias >= segment->p_vaddr + segment->p_filesz)
+			continue;
+		*offset = address - bias - segment->p_vaddr + segment->p_offset;
+		return true;
+	}
+	return false;
 }
 
 static void make_room(struct reader *reader, u32 length)
@@ -290,19 +324,57 @@ static u32 hash_of(const char *text, u32 length)
 	return (u32)(hash >> 32);
 }
 
+/* What stands behind the offset in the line of the last head: device, inode and path. */
+static void keep_head(struct reader *reader, const char *text, u32 length, const struct line *line)
+{
+	reader->inode = line->inode;
+	reader->head = line->first;
+	reader->head_length = 0;
+	if (length - line->offset_end > sizeof(reader->maps->head_line))
+		return;
+	reader->head_length = length - line->offset_end;
+	memcpy(reader->maps->head_line, text + line->offset_end, reader->head_length);
+}
+
+/*
+ * Programs move their code to other memory at the same address, to have huge pages for it. The line
+ * is made as if the file were still mapped there. @moved gets the line; returns its length, or 0.
+ */
+static u32 undo_move(struct reader *reader, const struct line *line, char *moved, struct line *file)
+{
+	u64 offset;
+	char *end;
+
+	if (line->inode == reader->inode || !reader->head_length ||
+	    hab_code_binary(line->first) != reader->head ||
+	    !find_offset(reader, line->first, &offset))
+		return 0;
+	end = put_hex(put_hex(moved, line->first, '-'), line->end, ' ');
+	memcpy(end, "r-xp ", 5);
+	end = put_hex(end + 5, offset, ' ');
+	memcpy(end - 1, reader->maps->head_line, reader->head_length);
+	end += reader->head_length - 1;
+	return parse_line(moved, (u32)(end - moved), file) ? (u32)(end - moved) : 0;
+}
+
 static void take_line(struct reader *reader, const char *text, u32 length)
 {
 	struct hab_maps_range range;
-	struct line line;
+	struct line line, file;
+	u32 moved;
 
 	if (!parse_line(text, length, &line))
 		return;
-	if (line.inode && !line.offset) {
-		reader->inode = line.inode;
-		reader->head = line.first;
-	}
+	if (line.inode && !line.offset)
+		keep_head(reader, text, length, &line);
 	if (!line.executable)
 		return;
+	moved = undo_move(reader, &line, reader->maps->moved_line, &file);
+	if (moved) {
+		text = reader->maps->moved_line;
+		length = moved;
+		line = file;
+	}
 	if (reader->new->nr == HAB_MAPS_RANGES) {
 		reader->is_cut = true;
 		return;
@@ -456,7 +528,7 @@ static bool is_unknown(struct hab_maps *maps, u64 address)
 {
 	return !is_in_ranges(maps, address) &&
 	       (READ_ONCE(*unknown_slot(maps, address)) != address / 4096 ||
-		hab_code_is_loaded(address));
+		hab_code_binary(address));
 }
 
 u64 hab_maps_find_unknown(struct hab_maps *maps, const u64 *addresses, u32 nr)
@@ -518,7 +590,7 @@ static bool has_changed(const struct hab_maps *maps, const u64 *addresses, u32 n
 		if (is_in_ranges(maps, addresses[i]))
 			continue;
 		place = place_of(list, nr_ranges, addresses[i]);
-		if (hab_code_is_loaded(addresses[i]) ||
+		if (hab_code_binary(addresses[i]) ||
 		    (place < nr_ranges && addresses[i] >= list->ranges[place].first))
 			return true;
 	}
@@ -589,6 +661,6 @@ void hab_maps_forget_closed(struct hab_maps *maps, bool all)
 
 	log_forgotten(maps, 0, ~0ull);
 	for (i = 0; i < nr; i++)
-		if (all || !hab_code_is_loaded(READ_ONCE(list->ranges[i].first)))
+		if (all || !hab_code_binary(READ_ONCE(list->ranges[i].first)))
 			WRITE_ONCE(list->ranges[i].is_forgotten, 1);
 }

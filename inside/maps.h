@@ -44,6 +44,8 @@ struct hab_maps_list {
  * @input: text that was read and is not looked at yet
  * @text: text of the next record
  * @head: of a mapped file
+ * @head_line: the end of its line, from behind the offset
+ * @moved_line: a line that is made of that
  */
 struct hab_maps {
 	u32 busy;
@@ -63,6 +65,8 @@ struct hab_maps {
 	char input[HAB_MAPS_INPUT];
 	char text[HAB_MAPS_TEXT];
 	u64 head[HAB_MAPS_HEAD / sizeof(u64)];
+	char head_line[HAB_MAPS_INPUT];
+	char moved_line[HAB_MAPS_INPUT + 64];
 };
 
 /**

@@ -111,11 +111,11 @@ bool hab_code_is_made(uintptr_t pc)
 	return _dl_find_object && !find_object(pc, &found);
 }
 
-bool hab_code_is_loaded(uintptr_t pc)
+uintptr_t hab_code_binary(uintptr_t pc)
 {
 	struct dl_find_object found;
 
-	return find_object(pc, &found);
+	return find_object(pc, &found) ? (uintptr_t)found.dlfo_map_start : 0;
 }
 
 struct frame {
@@ -348,10 +348,10 @@ bool hab_code_is_made(uintptr_t pc)
 	return false;
 }
 
-bool hab_code_is_loaded(uintptr_t pc)
+uintptr_t hab_code_binary(uintptr_t pc)
 {
 	(void)pc;
-	return false;
+	return 0;
 }
 
 uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint64_t *stacks, uint32_t max,

@@ -31,8 +31,8 @@ uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint64_t *stacks, uint32_
 /* True if the code at @pc is of no binary; false where that is not known. */
 bool hab_code_is_made(uintptr_t pc);
 
-/* True if the code at @pc is of a binary; false where that is not known. */
-bool hab_code_is_loaded(uintptr_t pc);
+/* Where the binary of the code at @pc begins; 0: it is of none, or that is not known. */
+uintptr_t hab_code_binary(uintptr_t pc);
 
 /* True if the page can be read, by a system call; false if none may be made. errno is kept. */
 bool hab_page_is_readable(uintptr_t page);
