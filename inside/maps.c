@@ -642,7 +642,7 @@ static void log_forgotten(struct hab_maps *maps, u64 first, u64 end)
 
 	if (!__atomic_load_n(&maps->busy, __ATOMIC_SEQ_CST))
 		return;
-	/* If it reads this before the next stores, the caller finds its list, and forgets in that. */
+	/* If it reads this before the next stores, the caller finds its list, and forgets there. */
 	place = __atomic_fetch_add(&maps->forgotten, 1, __ATOMIC_SEQ_CST) % HAB_MAPS_LOGGED;
 	WRITE_ONCE(maps->logged[place].first, first);
 	WRITE_ONCE(maps->logged[place].end, end);

@@ -308,7 +308,7 @@ $(BUILD)/tests/map_file $(BUILD)/tests/slow_clients $(BUILD)/tests/make_symbols 
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
 
 $(BUILD)/tests/find_lines: selftests/daemon/find_lines.c $(call daemon_objects,$(addprefix daemon/,collect/symbol_file collect/source_lines collect/perf_map collect/demangle shared/util)) | $(BUILD)/tests
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $^ -ldw -lelf -liberty
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $^ -ldw -lelf -lz -liberty
 
 $(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file.h selftests/fuzz/fuzz.h daemon/shared/util.c selftests/replay/replay.h wire/record.h uapi/hab.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lz

@@ -107,8 +107,8 @@ struct hab_record_sample {
 	union {
 		struct hab_frame frames[HAB_STACK_DEPTH]; /* the kernel's stack, leaf first */
 		/*
-		 * The thread's: return addresses, or HAB_ADDRESS_OF_NAME(), leaf first. The last may
-		 * be HAB_ADDRESS_CUT.
+		 * The thread's: return addresses, or HAB_ADDRESS_OF_NAME(), leaf first. The last
+		 * may be HAB_ADDRESS_CUT.
 		 */
 		__u64 addresses[HAB_STACK_DEPTH * 4]; /* or HAB_CHANNEL_DEPTH, in a longer record */
 	};
@@ -136,10 +136,10 @@ struct hab_record_heap {
 /*
  * Lines of /proc/PID/maps, those with right x. Before the line of a file with a GNU build id may be
  * one of HAB_MAPS_BUILD_ID and its hexadecimal digits. In place of a path's folder may be
- * HAB_MAPS_SAME_FOLDER: that of the last path of the record that has one. A record replaces all before it, or adds to
- * them: then each line stands in place of what it overlaps, and one without right x says that
- * nothing is there any more. They hold for samples that follow, and for those before that had
- * addresses of which nothing was known.
+ * HAB_MAPS_SAME_FOLDER: that of the last path of the record that has one. A record replaces all
+ * before it, or adds to them: then each line stands in place of what it overlaps, and one without
+ * right x says that nothing is there any more. They hold for samples that follow, and for those
+ * before that had addresses of which nothing was known.
  */
 #define HAB_MAPS_BUILD_ID    "build-id "
 #define HAB_MAPS_SAME_FOLDER "\""

@@ -12,7 +12,8 @@ struct symbol_file;
 
 /*
  * The descriptors stay the caller's; @debug_fd is the file's separate debug file, -1: none. Opens
- * no other file, but with @beside the one that the file names (.gnu_debuglink). Never fails: a file that cannot be read has no names. SIGBUS: it was cut off.
+ * no other file, but with @beside the one that the file names (.gnu_debuglink). Never fails: a file
+ * that cannot be read has no names. SIGBUS: it was cut off.
  */
 struct symbol_file *symbol_file_open(int fd, int debug_fd, const char *path, bool beside);
 void symbol_file_close(struct symbol_file *file);

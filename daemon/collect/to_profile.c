@@ -434,7 +434,7 @@ static void expand_sample(struct profile_sample *sample, const struct expanded *
 
 	for (i = 0; i < sample->key.nr_frames; i++)
 		nr += 1 + expanded[sample->frames[i]].nr;
-	if (nr == sample->key.nr_frames)
+	if (nr == sample->key.nr_frames || nr > PROFILE_DEPTH_MAX)
 		return;
 	frames = xcalloc(nr, sizeof(*frames));
 	for (nr = i = 0; i < sample->key.nr_frames; i++) {

@@ -125,6 +125,9 @@ struct profile_frame {
 /* The number that pending samples are visited with: they are in no entry and not in the log. */
 #define STACK_PENDING UINT32_MAX
 
+/* Frames of a stack, with functions that are inlined, "[other frames]" and BINARY_CUT_NAME. */
+#define PROFILE_DEPTH_MAX (4u * HAB_CHANNEL_DEPTH)
+
 /* A stack of the profile with its sums. */
 struct profile_sample {
 	uint32_t number; /* of the table's entry */

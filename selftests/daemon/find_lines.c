@@ -44,7 +44,7 @@ int main(int argc, char **argv)
 	if (!elf || !count || elf_getphdrnum(elf, &nr))
 		return 2;
 	debug_fd = debug ? open(debug, O_RDONLY) : -1;
-	file = symbol_file_open(fd, debug_fd, argv[1]);
+	file = symbol_file_open(fd, debug_fd, argv[1], false);
 	for (j = 0; j < nr; j++) {
 		if (!gelf_getphdr(elf, (int)j, &segment) || segment.p_type != PT_LOAD ||
 		    !(segment.p_flags & PF_X))

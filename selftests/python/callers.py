@@ -213,7 +213,7 @@ def main():
     threads += [threading.Thread(target=in_thread, args=[4000]) for _ in range(2)]
     for thread in threads:
         thread.start()
-    deep(300, 4000)
+    deep(700, 4000)
     for size in range(3000, 9000, 200):
         once(size)
         asyncio.run(tasks(size))

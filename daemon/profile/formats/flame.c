@@ -16,7 +16,7 @@
 #include "daemon/profile/formats/web.h"
 
 #define NODES_MAX  (1u << 18)
-#define DEPTH_MAX  (HAB_CHANNEL_DEPTH + 3)
+#define DEPTH_MAX  (PROFILE_DEPTH_MAX + 3)
 #define FOLDED_MAX (16u << 20) /* bytes */
 #define HALF	   (1u << (STACKS_EVENT_SHIFT - 1))
 
@@ -246,7 +246,7 @@ static void draw_label(struct drawing *drawing, const char *name, double width)
 	put_xml(drawing->out, label);
 }
 
-/* The recursion is as deep as a stack: HAB_CHANNEL_DEPTH and three. */
+/* The recursion is as deep as a stack: PROFILE_DEPTH_MAX and three. */
 static void draw(struct drawing *drawing, const struct flame_node *node, unsigned int depth,
 		 double x)
 {

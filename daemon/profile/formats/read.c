@@ -22,7 +22,6 @@
 #define UNPACK_MAX (128u << 20)
 #define PARSED_MAX ((size_t)1 << 30)
 #define COUNT_MAX  (1u << 21)		  /* of stacks, locations and mappings each */
-#define DEPTH_MAX  (HAB_CHANNEL_DEPTH + 2u) /* and "[other frames]", BINARY_CUT_NAME */
 
 struct reading {
 	const Pprof__Profile *from;
@@ -266,7 +265,7 @@ static bool read_frames(struct reading *reading, const Pprof__Sample *from,
 	const char *name;
 	size_t i;
 
-	if (from->n_location_id > DEPTH_MAX)
+	if (from->n_location_id > PROFILE_DEPTH_MAX)
 		return bad(reading, "a stack is deeper than any that habd records");
 	sample->frames = xcalloc(from->n_location_id, sizeof(*sample->frames));
 	for (i = 0; i < from->n_location_id; i++) {
