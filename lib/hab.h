@@ -55,6 +55,13 @@ extern "C" {
 /** hab_version - HAB_VERSION of the library that runs */
 const char *hab_version(void) HAB_ATTRIBUTE_(const, returns_nonnull);
 
+/* A cast without a warning in both languages. */
+#ifdef __cplusplus
+#define HAB_CAST_(type, value) reinterpret_cast<type>(value)
+#else
+#define HAB_CAST_(type, value) ((type)(value))
+#endif
+
 struct hab_heap;
 
 /* Flags of struct hab_heap_config. */
@@ -80,9 +87,9 @@ enum hab_tlab_mode {
 };
 
 /* Values of tlab_bytes before there was tlab_mode. 0.4 will not have these names. */
-#define HAB_TLAB_NONE	 ((size_t)HAB_TLABS_NONE)
-#define HAB_TLAB_GROWING ((size_t)HAB_TLABS_GROWING)
-#define HAB_TLAB_AUTO	 ((size_t)HAB_TLABS_AUTO)
+#define HAB_TLAB_NONE	 (0ul + HAB_TLABS_NONE)
+#define HAB_TLAB_GROWING (0ul + HAB_TLABS_GROWING)
+#define HAB_TLAB_AUTO	 (0ul + HAB_TLABS_AUTO)
 
 /**
  * struct hab_heap_config - configuration of a heap
@@ -315,17 +322,17 @@ struct hab_tlab_head_ {
 
 HAB_OBJECT_(2) static inline void *hab_alloc_inline_(struct hab_heap *heap, size_t size)
 {
-	struct hab_tlab_head_ *tlab =
-		(struct hab_tlab_head_ *)((char *)__builtin_thread_pointer() +
-					  ((const struct hab_heap_head_ *)heap)->tlab_offset);
+	void *at = HAB_CAST_(char *, __builtin_thread_pointer()) +
+		   HAB_CAST_(const struct hab_heap_head_ *, heap)->tlab_offset;
+	struct hab_tlab_head_ *tlab = HAB_CAST_(struct hab_tlab_head_ *, at);
 	uint64_t position = tlab->position, next;
 
 	/* The carry shows that the object does not fit, for every size. */
-	if (__builtin_expect(__builtin_add_overflow((uint64_t)size, position, &next), 0))
+	if (__builtin_expect(__builtin_add_overflow(size, position, &next), 0))
 		return (hab_alloc)(heap, size);
 	tlab->position = next | tlab->mask;
-	hab_prefetch_((void *)(uintptr_t)(position + tlab->limit));
-	return (void *)(uintptr_t)(position + tlab->limit);
+	hab_prefetch_(HAB_CAST_(void *, position + tlab->limit));
+	return HAB_CAST_(void *, position + tlab->limit);
 }
 
 #define hab_alloc(heap, size) hab_alloc_inline_(heap, size)
@@ -354,7 +361,8 @@ const char *hab_set_tag(const char *tag);
 
 /* The same to the end of the scope; needs GNU C or C++. */
 #define HAB_TAG_SCOPE(tag) \
-	const char *hab_tag_before_ __attribute__((cleanup(hab_restore_tag_))) = hab_set_tag(tag)
+	const char *hab_tag_before_ __attribute__((cleanup(hab_restore_tag_), unused)) = \
+		hab_set_tag(tag)
 static inline void hab_restore_tag_(const char **before)
 {
 	hab_set_tag(*before);
@@ -410,10 +418,10 @@ HAB_OBJECT_(2) static inline void *hab_region_alloc(struct hab_region *region, s
 	uint64_t position = region->position, next;
 
 	/* The carry shows that the object does not fit, for every size. */
-	if (__builtin_expect(__builtin_add_overflow((uint64_t)size, position, &next), 0))
+	if (__builtin_expect(__builtin_add_overflow(size, position, &next), 0))
 		return hab_region_alloc_slow(region, size);
 	region->position = next | 15;
-	return (void *)(uintptr_t)(position + region->limit);
+	return HAB_CAST_(void *, position + region->limit);
 }
 
 /**

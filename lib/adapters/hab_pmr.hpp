@@ -9,17 +9,29 @@
  * destroyed or released, a heap_resource when its heap is reset. So a container that grows takes
  * the sum of its sizes: reserve. Objects with destructors that do more than free memory are
  * destroyed before. Without memory std::bad_alloc is thrown.
+ *
+ * With -fno-exceptions the program is aborted instead, after a line on standard error. With
+ * -fno-rtti a heap_resource equals itself alone: containers of two on one heap copy where they
+ * could move. All files of a program are compiled with the same choice.
  */
 #ifndef HAB_PMR_HPP
 #define HAB_PMR_HPP
 
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <hab.h>
 #include <memory_resource>
 #include <new>
 #include <system_error>
+
+#ifdef __cpp_exceptions
+#define HAB_PMR_FAIL_(what, exception) throw exception
+#else
+#define HAB_PMR_FAIL_(what, exception) \
+	(std::fputs("hab_pmr.hpp: " what "\n", stderr), std::abort())
+#endif
 
 namespace hab
 {
@@ -33,7 +45,9 @@ class region_resource final : public std::pmr::memory_resource
 		const int error = hab_region_open(&region_, heap);
 
 		if (error)
-			throw std::system_error(-error, std::generic_category(), "hab_region_open");
+			HAB_PMR_FAIL_("hab_region_open() failed: is the heap nullptr?",
+				      std::system_error(-error, std::generic_category(),
+							"hab_region_open"));
 	}
 
 	~region_resource() override
@@ -58,7 +72,7 @@ class region_resource final : public std::pmr::memory_resource
 						      hab_region_alloc(&region_, bytes + more);
 
 		if (!memory)
-			throw std::bad_alloc();
+			HAB_PMR_FAIL_("the heap is full", std::bad_alloc());
 		const auto address = reinterpret_cast<std::uintptr_t>(memory);
 		return static_cast<char *>(memory) + (-address & (alignment - 1));
 	}
@@ -89,7 +103,7 @@ class heap_resource final : public std::pmr::memory_resource
 		void *memory = hab_alloc_aligned(heap_, alignment, bytes);
 
 		if (!memory)
-			throw std::bad_alloc();
+			HAB_PMR_FAIL_("the heap is full", std::bad_alloc());
 		return memory;
 	}
 
@@ -99,9 +113,13 @@ class heap_resource final : public std::pmr::memory_resource
 
 	bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override
 	{
+#ifdef __cpp_rtti
 		const auto *same = dynamic_cast<const heap_resource *>(&other);
 
 		return same && same->heap_ == heap_;
+#else
+		return this == &other;
+#endif
 	}
 
 	hab_heap *heap_;
