@@ -22,7 +22,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test topol
 	threads_test cpu_check_test explore_throttle_test explore_refill_test explore_lists_test explore_ring_test explore_live_test explore_client_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan plugin_test stacks_test usdt_test sampler_test draws_test channel_test tolerant_test unwind_test \
-	interval_test reduce_test sites_test timeline_test rss_test claims_test binaries_test names_test processes_test perf_map_test give_socket_test \
+	interval_test reduce_test sites_test timeline_test rss_test claims_test durations_test binaries_test names_test processes_test perf_map_test give_socket_test \
 	malloc_channel_test preload_probes_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code malloc_figures \
 	fake_python_13 fake_python_13_free fake_python_14) \
 	$(if $(shell $(PKG_CONFIG) --exists python3-embed && echo yes),$(BUILD)/tests/embedded)
@@ -116,6 +116,9 @@ $(BUILD)/tests/give_socket_test: selftests/daemon/give_socket_test.c daemon/shar
 
 $(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,collect/binaries.c collect/interpreter_names.c shared/limits.c collect/perf_map.c shared/elf_reader.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
+
+$(BUILD)/tests/durations_test: selftests/daemon/durations_test.c daemon/shared/util.c $(DAEMON_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/names_test: selftests/daemon/names_test.c $(addprefix daemon/,collect/interpreter_names.c shared/limits.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)

@@ -25,7 +25,7 @@
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
 
-#define SECONDS_MAX 2592000u
+#define NS_MAX (2592000 * SECOND_NS)
 #define SECOND_NS   1000000000ull
 #define KEEP_NS	    (600 * SECOND_NS) /* habd ends a recording after an hour without a request */
 
@@ -37,7 +37,7 @@ struct record {
 	const struct profile_format *format;
 	struct filter_options filter;
 	struct span_options history;
-	uint64_t seconds; /* 0: until a signal or the command's end */
+	uint64_t duration_ns; /* 0: until a signal or the command's end */
 	bool live;
 	char **command; /* NULL: none */
 	pid_t child;	/* 0: none, or it has ended */
@@ -178,7 +178,7 @@ static void collect_child(struct record *record)
 static void wait_for_end(struct record *record, const sigset_t *signals)
 {
 	uint64_t now = clock_monotonic_ns(), left;
-	uint64_t end = record->seconds ? now + record->seconds * SECOND_NS : UINT64_MAX;
+	uint64_t end = record->duration_ns ? now + record->duration_ns : UINT64_MAX;
 	uint64_t keep = now + KEEP_NS;
 	struct timespec pause;
 	int signal;
@@ -273,7 +273,7 @@ static int run_history(struct record *record)
 static const struct argp_option table[] = {
 	{ "output", 'o', "FILE", 0,
 	  "write FILE, by its suffix:" PROFILE_FORMATS_ABOUT ". One that exists is replaced" },
-	{ "duration", 'd', "SECONDS", 0, "end after so many seconds (1 to 2592000)" },
+	{ "duration", 'd', "DURATION", 0, "end after so long: 30 (seconds), 500ms, 2m; at most 30d" },
 	/* Options of 0.2.0. */
 	{ "rotate", ROTATE, "SECONDS", OPTION_HIDDEN, NULL },
 	{ "max-files", ROTATE, "N", OPTION_HIDDEN, NULL },
@@ -290,12 +290,12 @@ static bool check(struct record *record)
 		say("record: give the file of the profile with -o FILE");
 		return false;
 	}
-	if (record->command && record->seconds) {
-		say("record: give either -d SECONDS or -- COMMAND to say how long");
+	if (record->command && record->duration_ns) {
+		say("record: give either -d DURATION or -- COMMAND to say how long");
 		return false;
 	}
 	if (record->history.count > 1 ||
-	    (record->history.count && (record->command || record->seconds))) {
+	    (record->history.count && (record->command || record->duration_ns))) {
 		say("record: a span of the history is one file: give one --since, and no -d and "
 		    "COMMAND");
 		return false;
@@ -331,7 +331,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 		record->file = value;
 		break;
 	case 'd':
-		good = arguments_number("-d", value, 1, SECONDS_MAX, &record->seconds);
+		good = arguments_duration("-d", value, SECOND_NS / 1000, NS_MAX, &record->duration_ns);
 		break;
 	case ROTATE:
 		say("record: --rotate, --max-files and --max-size are gone: habd --history keeps a "

@@ -32,7 +32,7 @@ struct report_request {
 	struct filter_options filter;
 	struct span_options history;
 	bool live, in_use, diff, oom, crashed;
-	uint64_t seconds; /* with --live; 0: since habd was started */
+	uint64_t duration_ns; /* with --live; 0: since habd was started */
 	enum report_by by;
 	bool by_given;
 	const struct profile_format *format; /* NULL: a table */
@@ -49,10 +49,11 @@ static struct profile *read_live(struct report_request *request, const struct fi
 	char path[80];
 
 	snprintf(path, sizeof(path),
-		 request->seconds ? "/v1/profile?format=pprof&seconds=%" PRIu64 :
-				    "/v1/profile?format=pprof",
-		 request->seconds);
-	return live_profile_read(request->socket, path, (unsigned int)request->seconds,
+		 request->duration_ns ? "/v1/profile?format=pprof&seconds=%.9f" :
+					"/v1/profile?format=pprof",
+		 (double)request->duration_ns / 1e9);
+	return live_profile_read(request->socket, path,
+				 (unsigned int)(request->duration_ns / 1000000000) + 1,
 				 &request->filter, filter, &request->has_errors);
 }
 
@@ -245,7 +246,7 @@ static int report(struct report_request *request, const struct filter *filter)
 
 static const struct argp_option table[] = {
 	{ "live", LIVE, NULL, 0, "of habd's tables instead of a file" },
-	{ "duration", 'd', "SECONDS", 0, "with --live: of the next seconds (1 to 3600)" },
+	{ "duration", 'd', "DURATION", 0, "with --live: of so long from now: 30 (seconds), 2m" },
 	{ "oom", OOM, NULL, 0,
 	  "list the profiles of processes that the kernel ended for want of memory, in the "
 	  "directory of the history" },
@@ -299,7 +300,7 @@ static bool check(const struct report_request *request)
 		    "NEW.pb.gz, or --diff and two spans, the older one first");
 		return false;
 	}
-	if (request->seconds && !request->live) {
+	if (request->duration_ns && !request->live) {
 		say("report: -d is for --live: the time of a file is in the file");
 		return false;
 	}
@@ -352,7 +353,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 		request->output = value;
 		break;
 	case 'd':
-		good = arguments_number("-d", value, 1, 3600, &request->seconds);
+		good = arguments_duration("-d", value, 1000000, 3600000000000, &request->duration_ns);
 		break;
 	case BY:
 		good = parse_by(request, value);

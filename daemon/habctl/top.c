@@ -26,7 +26,7 @@ struct top {
 	char *path; /* of the request */
 	bool batch;
 	uint64_t count; /* 0: no end */
-	uint64_t interval;
+	uint64_t interval_ns;
 	struct filter_options filter;
 };
 
@@ -309,7 +309,7 @@ static int batch(const struct top *options)
 	json_t *top;
 
 	for (i = 0; !client_interrupted && (!options->count || i < options->count); i++) {
-		if (i && sleep((unsigned int)options->interval))
+		if (i && usleep((useconds_t)(options->interval_ns / 1000)))
 			break;
 		top = client_json(options->socket, options->path, &answer);
 		if (top) {
@@ -393,7 +393,7 @@ static int live(const struct top *options)
 			if (options->count && shown++ == options->count)
 				break;
 			update_screen(options);
-			next_ns = clock_monotonic_ns() + options->interval * 1000000000u;
+			next_ns = clock_monotonic_ns() + options->interval_ns;
 		}
 		timeout(200);
 		key = getch();
@@ -405,7 +405,7 @@ static int live(const struct top *options)
 static const struct argp_option table[] = {
 	{ "batch", 'b', NULL, 0, "plain text; the default if the output is no terminal" },
 	{ "count", 'n', "COUNT", 0, "end after so many updates" },
-	{ "delay", 'd', "SECONDS", 0, "between two updates (1 to 3600, default 2)" },
+	{ "delay", 'd', "DURATION", 0, "between two updates (0.1 to 3600 s, default 2)" },
 	{ 0 },
 };
 
@@ -424,7 +424,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
 		return arguments_result(
 			arguments_number("-n", value, 1, UINT32_MAX, &options->count));
 	case 'd':
-		return arguments_result(arguments_number("-d", value, 1, 3600, &options->interval));
+		return arguments_result(arguments_duration("-d", value, 100000000, 3600000000000,
+							   &options->interval_ns));
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -435,7 +436,7 @@ int habctl_top(const char *socket, int argc, char **argv)
 	static const struct argp argp = { table, parse, NULL,
 					  "Show the processes and the functions that allocate now.",
 					  children };
-	struct top options = { .socket = socket, .interval = 2 };
+	struct top options = { .socket = socket, .interval_ns = 2000000000 };
 	int code;
 
 	arguments_parse(&argp, 0, argc, argv, &options);

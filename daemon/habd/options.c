@@ -181,8 +181,13 @@ static bool parse_history_size(struct options *options, const char *value)
 
 static bool parse_history_age(struct options *options, const char *value)
 {
-	if (parse_duration(value, &options->history.age) && options->history.age < UINT32_MAX)
-		return true;
+	uint64_t ns;
+
+	if (parse_duration(value, true, &ns)) {
+		options->history.age = ns / 1000000000;
+		if (options->history.age && options->history.age < UINT32_MAX)
+			return true;
+	}
 	say("--history-age %s: it must be a time, as 12h or 30d", value);
 	return false;
 }

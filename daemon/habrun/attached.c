@@ -190,7 +190,7 @@ static bool all_have_ended(const struct run *run)
 static void collect(struct run *run)
 {
 	uint64_t now_ns = clock_monotonic_ns(), looked_ns = now_ns;
-	uint64_t end_ns = run->options->seconds ? now_ns + run->options->seconds * 1000000000ull :
+	uint64_t end_ns = run->options->duration_ns ? now_ns + run->options->duration_ns :
 						  UINT64_MAX;
 	unsigned int late = 0;
 	uid_t user;

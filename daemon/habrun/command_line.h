@@ -24,7 +24,7 @@ struct options {
 	unsigned int nr_pids;
 	bool children;	  /* and to those below them */
 	bool attaches;	  /* also: to those of @unit */
-	uint64_t seconds; /* 0: not given */
+	uint64_t duration_ns; /* 0: not given */
 	bool detaches;
 };
 

@@ -27,7 +27,8 @@
 #include "daemon/shared/typed_rate.h"
 
 #define INTERVAL_MAX	((uint64_t)1 << 40)
-#define SECONDS_MAX	((uint64_t)86400 * 365)
+#define DURATION_MIN_NS 1000000u
+#define DURATION_MAX_NS (86400ull * 365 * 1000000000)
 #define PROFILE_SECONDS 20u /* that the profile may take, once the command has ended */
 
 /*
@@ -53,8 +54,9 @@ static const struct argp_option table[] = {
 	  "what is in use instead of what was allocated, or both, as FILE's format has room" },
 	{ "pid", 'p', "PID", 0,
 	  "attach to a process that runs, instead of running a command; may be given several times" },
-	{ "duration", 'd', "SECONDS", 0,
-	  "with -p and -o: detach after so long (default: at Ctrl-C, or when it ends)" },
+	{ "duration", 'd', "DURATION", 0,
+	  "with -p and -o: detach after so long, as 30 (seconds), 500ms or 2m (default: at Ctrl-C, "
+	  "or when it ends)" },
 	{ "children", CHILDREN, NULL, 0, "with -p: and to all processes below it, now and later" },
 	{ "detach", DETACH, NULL, 0, "with -p: detach from a process that habd follows since -p" },
 	{ "unit", UNIT, "NAME", 0,
@@ -107,12 +109,12 @@ static bool check(struct options *options)
 		say("-p is for a process that runs already, and takes no command");
 		return false;
 	}
-	if ((options->detaches || options->seconds || options->children) && !attaches) {
+	if ((options->detaches || options->duration_ns || options->children) && !attaches) {
 		say("%s needs -p PID",
-		    options->detaches ? "--detach" : options->seconds ? "-d" : "--children");
+		    options->detaches ? "--detach" : options->duration_ns ? "-d" : "--children");
 		return false;
 	}
-	if (options->detaches && (options->file || options->of_file || options->seconds)) {
+	if (options->detaches && (options->file || options->of_file || options->duration_ns)) {
 		say("--detach takes -p alone: a profile of habd is written by habctl record");
 		return false;
 	}
@@ -161,7 +163,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
 		break;
 	case 'd':
 		options->of_file = "-d";
-		good = arguments_number("-d", value, 1, SECONDS_MAX, &options->seconds);
+		good = arguments_duration("-d", value, DURATION_MIN_NS, DURATION_MAX_NS,
+					  &options->duration_ns);
 		break;
 	case CHILDREN:
 		options->children = true;
@@ -349,7 +352,7 @@ static int record(const struct options *options, const struct preload_sampling *
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {
-		table, parse, "[-o FILE] COMMAND...\n-p PID [--children] [-d SECONDS] [-o FILE]\n"
+		table, parse, "[-o FILE] COMMAND...\n-p PID [--children] [-d DURATION] [-o FILE]\n"
 		"-p PID --detach\n--unit NAME [-o FILE]",
 		"Run COMMAND, or attach to a process that runs, and write a profile of its "
 		"allocations, and of what it has not freed. Without -o it becomes part of the "

@@ -87,3 +87,14 @@ bool arguments_number(const char *option, const char *value, uint64_t low, uint6
 	    high);
 	return false;
 }
+
+bool arguments_duration(const char *option, const char *value, uint64_t low_ns, uint64_t high_ns,
+			uint64_t *ns)
+{
+	if (parse_duration(value, false, ns) && *ns >= low_ns && *ns <= high_ns)
+		return true;
+	say("%s %s: it must be a time from %g s to %" PRIu64 " s: seconds, as 30 or 0.5, or with a "
+	    "unit, as 500ms, 2m or 1h30m",
+	    option, value, (double)low_ns / 1e9, high_ns / 1000000000);
+	return false;
+}

@@ -23,5 +23,8 @@ static inline error_t arguments_result(bool good)
 /* Reads the value of an option: a whole number from low to high. False after a sentence. */
 bool arguments_number(const char *option, const char *value, uint64_t low, uint64_t high,
 		      uint64_t *number);
+/* Likewise a duration, in nanoseconds; a number alone is seconds. */
+bool arguments_duration(const char *option, const char *value, uint64_t low_ns, uint64_t high_ns,
+			uint64_t *ns);
 
 #endif /* HABD_ARGUMENTS_H */

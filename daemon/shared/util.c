@@ -339,14 +339,46 @@ bool parse_size(const char *string, uint64_t *bytes)
 	return parse_units(string, "KMG", factors, bytes);
 }
 
-bool parse_duration(const char *string, uint64_t *seconds)
+/* In nanoseconds; 0: there is no such unit. */
+static double unit_of_time(const char *name, size_t length)
 {
-	static const uint64_t factors[] = { 1, 60, 3600, 86400 };
-	size_t length = strlen(string);
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = { { "us", 1e3 },   { "ms", 1e6 },	{ "s", 1e9 },	{ "m", 60e9 },
+		      { "min", 60e9 }, { "h", 3600e9 }, { "d", 86400e9 } };
+	unsigned int i;
 
-	/* Without a unit it is no duration. */
-	return length && strchr("smhd", string[length - 1]) &&
-	       parse_units(string, "smhd", factors, seconds);
+	for (i = 0; i < ARRAY_SIZE(units); i++)
+		if (strlen(units[i].name) == length && !strncmp(units[i].name, name, length))
+			return units[i].ns;
+	return 0;
+}
+
+bool parse_duration(const char *string, bool needs_unit, uint64_t *ns)
+{
+	const char *next = string;
+	double sum = 0, number, unit;
+	size_t length;
+	char *end;
+
+	do {
+		/* strtod() would take signs, spaces and exponents. */
+		length = strspn(next, "0123456789.");
+		number = strtod(next, &end);
+		if (!length || end != next + length)
+			return false;
+		next = end + strcspn(end, "0123456789.");
+		unit = unit_of_time(end, (size_t)(next - end));
+		/* A number alone is seconds. */
+		if (next == string + length && !needs_unit)
+			unit = 1e9;
+		if (!unit)
+			return false;
+		sum += number * unit;
+	} while (*next);
+	*ns = sum < 0x1p63 ? (uint64_t)(sum + 0.5) : 0;
+	return *ns;
 }
 
 /* Length of the well-formed UTF-8 character at the start of string, 0 if there is none. */

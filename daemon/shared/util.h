@@ -118,8 +118,8 @@ bool parse_number(const char *string, uint64_t low, uint64_t high, uint64_t *val
 
 /* "64M", above 0: K, M and G are powers of 1024. */
 bool parse_size(const char *string, uint64_t *bytes);
-/* "90s", "15m", "2h" or "7d", above 0. */
-bool parse_duration(const char *string, uint64_t *seconds);
+/* "0.5" seconds, "500ms", "90s", "15m", "1h30m", "7d": nanoseconds, above 0. */
+bool parse_duration(const char *string, bool needs_unit, uint64_t *ns);
 
 /* Replaces what is not UTF-8, and control characters, by '?'. */
 void clean_string(char *string);

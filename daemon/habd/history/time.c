@@ -65,13 +65,13 @@ static bool parse_date(const char *text, int64_t *result)
 
 bool history_time_parse(const char *text, int64_t now, int64_t *result)
 {
-	uint64_t ago;
+	uint64_t ago_ns;
 
 	*result = now;
 	if (!strcmp(text, "now"))
 		return true;
-	if (parse_duration(text, &ago)) {
-		*result = now - (int64_t)ago;
+	if (parse_duration(text, true, &ago_ns)) {
+		*result = now - (int64_t)(ago_ns / 1000000000);
 		return true;
 	}
 	return parse_clock(text, now, result) || parse_date(text, result);

@@ -9,33 +9,33 @@
 
 #include "daemon/shared/util.h"
 
-#define SECONDS_MAX 3600
+#define NS_MIN 1000000u
+#define NS_MAX 3600000000000ull
 
-static bool parse_seconds(const struct request *request, struct reply *reply, uint64_t *seconds)
+static bool parse_seconds(const struct request *request, struct reply *reply, uint64_t *ns)
 {
 	const char *value = request_parameter(request, "seconds");
 
-	*seconds = 0;
-	if (!value || parse_number(value, 1, SECONDS_MAX, seconds))
+	*ns = 0;
+	if (!value || (parse_duration(value, false, ns) && *ns >= NS_MIN && *ns <= NS_MAX))
 		return true;
-	reply_error(reply, 400, "seconds=%s is not a whole number from 1 to %d.", value,
-		    SECONDS_MAX);
+	reply_error(reply, 400, "seconds=%s is not a number from 0.001 to 3600.", value);
 	return false;
 }
 
 static void answer_profile(struct request *request, struct reply *reply, struct span *span,
-			   uint64_t seconds, const struct filter *filter,
+			   uint64_t ns, const struct filter *filter,
 			   const struct profile_format *format, enum profile_view view)
 {
 	reply->file_name = format->file_name;
-	if (!seconds) {
+	if (!ns) {
 		reply_span(request, reply, span, filter, format, view, false);
 		return;
 	}
 	if (!reply_take(reply, LIMITED_MARKS, 0) || !reply_take(reply, LIMITED_WAITING, 1))
 		return;
 	span_begin(request->state, span, NULL);
-	if (request_wait_ms(request, seconds * 1000))
+	if (request_wait_ms(request, ns / NS_MIN))
 		reply_span(request, reply, span, filter, format, view, false);
 	else
 		reply->status = 0;
@@ -43,9 +43,9 @@ static void answer_profile(struct request *request, struct reply *reply, struct 
 	limits_give_back(LIMITED_WAITING, 1);
 }
 
-/* @span: from the start; with @seconds it begins now. */
+/* @span: from the start; with @ns it begins now. */
 static void answer_filtered(struct request *request, struct reply *reply, struct span *span,
-			    uint64_t seconds, const struct profile_format *format,
+			    uint64_t ns, const struct profile_format *format,
 			    enum profile_view view)
 {
 	struct filter filter;
@@ -55,7 +55,7 @@ static void answer_filtered(struct request *request, struct reply *reply, struct
 	if (request_has_span(request))
 		reply_history(request, reply, &filter, format, view);
 	else
-		answer_profile(request, reply, span, seconds, &filter, format, view);
+		answer_profile(request, reply, span, ns, &filter, format, view);
 	filter_end(&filter);
 }
 
@@ -64,11 +64,11 @@ void http_profile(struct request *request, struct reply *reply)
 	const struct profile_format *format = request_format(request, reply);
 	struct span span = span_all(request->state);
 	enum profile_view view;
-	uint64_t seconds;
+	uint64_t ns;
 
 	if (format && request_view(request, reply, &view) &&
-	    parse_seconds(request, reply, &seconds))
-		answer_filtered(request, reply, &span, seconds, format, view);
+	    parse_seconds(request, reply, &ns))
+		answer_filtered(request, reply, &span, ns, format, view);
 }
 
 /*
@@ -79,12 +79,12 @@ void http_profile(struct request *request, struct reply *reply)
 void http_pprof_allocs(struct request *request, struct reply *reply)
 {
 	struct span span = span_all(request->state);
-	uint64_t seconds;
+	uint64_t ns;
 
-	if (!parse_seconds(request, reply, &seconds))
+	if (!parse_seconds(request, reply, &ns))
 		return;
-	span.at_end = !seconds;
-	answer_filtered(request, reply, &span, seconds, profile_format("pprof"), PROFILE_ALLOCATED);
+	span.at_end = !ns;
+	answer_filtered(request, reply, &span, ns, profile_format("pprof"), PROFILE_ALLOCATED);
 }
 
 /* What is in use is a state: seconds do not apply. Readers show it by default. */
