@@ -55,7 +55,7 @@ static void fail(struct record *record)
 
 static void say_kept(const struct record *record, const struct answer *answer)
 {
-	const char *file = record->file;
+	const char *file = record->output.written;
 	char human[32], in_use[32];
 
 	human_bytes(answer->estimate, human, sizeof(human));
@@ -356,7 +356,7 @@ int habctl_record(const char *socket, int argc, char **argv)
 		"until SIGINT or SIGTERM, or of a span of the history.",
 		children
 	};
-	struct record record = { .socket = socket, .output.fd = -1 };
+	struct record record = { .socket = socket, .output.folder = -1 };
 	int code;
 
 	arguments_parse(&argp, ARGP_IN_ORDER, argc, argv, &record);

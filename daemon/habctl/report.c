@@ -160,12 +160,15 @@ static void write_report(const struct report_request *request, struct profile *c
 static int put_out(const struct report_request *request, const char *data, size_t length)
 {
 	struct output_file output;
+	bool good;
 
 	if (!request->output)
 		return fwrite(data, 1, length, stdout) == length ? 0 : EXIT_FAILED;
 	if (!output_file_open(&output, request->output))
 		return EXIT_USAGE;
-	return output_file_write(&output, data, length) ? 0 : EXIT_FAILED;
+	good = output_file_write(&output, data, length);
+	output_file_drop(&output);
+	return good ? 0 : EXIT_FAILED;
 }
 
 /* False after a sentence: it is not known. */

@@ -213,7 +213,7 @@ static void collect(struct run *run)
 
 static int record(struct run *run, const struct preload_sampling *sampling)
 {
-	struct output_file output = { .fd = -1 };
+	struct output_file output = { .folder = -1 };
 	struct preload_socket none = { .fd = -1 };
 	int code = EXIT_CANNOT_RUN;
 

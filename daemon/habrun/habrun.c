@@ -327,7 +327,7 @@ static int run(const struct options *options, const struct preload_sampling *sam
 static int record(const struct options *options, const struct preload_sampling *sampling,
 		  char *library)
 {
-	struct output_file output = { .fd = -1 };
+	struct output_file output = { .folder = -1 };
 	struct preload_socket socket;
 	int code;
 

@@ -41,14 +41,14 @@ static void say_refused(enum limited resource, const char *what)
 
 /* A profile of @options->format is in @data. */
 static void say_result(const struct options *options, const struct collector_result *result,
-		       int program, const struct unseen *unseen)
+		       const char *file, int program, const struct unseen *unseen)
 {
 	const struct channels_counts *counts = &result->counts;
 	enum program_kind kind = program_kind(program);
 	char allocated[32], in_use[160];
 
 	if (!counts->begun) {
-		say("%s: no process was seen: %s", options->file,
+		say("%s: no process was seen: %s", file,
 		    kind == PROGRAM_LOADS || kind == PROGRAM_UNKNOWN ?
 			    "none has loaded the preload library, or each has set a filter of "
 			    "system calls" :
@@ -62,9 +62,9 @@ static void say_result(const struct options *options, const struct collector_res
 	say("%s: %s allocated, %s, by %" PRIu64 " process%s in %.1f s; what was "
 	    "allocated is counted, the rest is estimated from %" PRIu64 " samples; see it with: "
 	    "%s %s",
-	    options->file, allocated, in_use, counts->begun, counts->begun == 1 ? "" : "es",
+	    file, allocated, in_use, counts->begun, counts->begun == 1 ? "" : "es",
 	    (double)result->duration_ns / 1e9, counts->samples, options->format->next,
-	    options->file);
+	    file);
 	if (counts->lost)
 		say("%" PRIu64
 		    " samples were lost, because their program was faster than habrun; the "
@@ -102,7 +102,7 @@ bool result_write(const struct options *options, struct collector *collector,
 	text_close(text);
 	good = output_file_write(output, data, length);
 	free(data);
-	if (good)
-		say_result(options, &result, program, unseen);
+	if (output->written)
+		say_result(options, &result, output->written, program, unseen);
 	return good;
 }
