@@ -604,6 +604,44 @@ static void forget_modules(struct target *target)
 	target->libc = target->linker = target->library = NULL;
 }
 
+/* As programs have, and the C library. */
+static bool has_interpreter(const struct target *target, const struct module *module)
+{
+	Elf64_Ehdr head;
+	Elf64_Phdr segment;
+	unsigned int i;
+
+	if (!target_read(target, module->base, &head, sizeof(head)))
+		return false;
+	for (i = 0; i < head.e_phnum && i < HEADERS_MAX; i++)
+		if (target_read(target, module->base + head.e_phoff + i * sizeof(segment), &segment,
+				sizeof(segment)) &&
+		    segment.p_type == PT_INTERP)
+			return true;
+	return false;
+}
+
+/* Where the loader was called for a program, that is no more than one of the modules. */
+static bool check_called_program(struct target *target)
+{
+	char *program = process_program((uint32_t)target->pid);
+	bool called = program && !strcmp(program, target->linker->name);
+	struct module *module;
+	unsigned int i;
+
+	free(program);
+	for (i = 0; called && i < target->nr_modules; i++) {
+		module = &target->modules[i];
+		if (module == target->libc || !has_interpreter(target, module))
+			continue;
+		if (target_symbol(target, module, "__asan_init"))
+			return refuse(target, "it runs with a sanitizer");
+		if (target_symbol(target, module, "malloc"))
+			return refuse(target, "%s", program_why(PROGRAM_OWN_ALLOCATOR));
+	}
+	return true;
+}
+
 /* Sanitizers stand before the allocator, and look at all that a thread does. */
 static bool check_modules(struct target *target)
 {
@@ -631,7 +669,7 @@ static bool check_modules(struct target *target)
 		return refuse(target, "its glibc is older than 2.34");
 	if (target_symbol(target, target->modules, "__asan_init"))
 		return refuse(target, "it runs with a sanitizer");
-	return true;
+	return check_called_program(target);
 }
 
 static bool check_borrowing(const struct target *target, const pid_t *threads, unsigned int count)

@@ -41,22 +41,11 @@ enum { PRELOADED, LINKED, PROBES, FIRST_KIND };
 /* FIRST_KIND: none of hab's libraries is mapped, or the maps cannot be read. */
 static unsigned int find_library(uint32_t pid)
 {
-	char *path = xformat("/proc/%u/maps", pid), *line = NULL;
-	FILE *file = fopen(path, "re");
-	unsigned int state = FIRST_KIND;
-	size_t room = 0;
+	struct program_maps maps = program_maps(pid);
 
-	while (file && state != PRELOADED && getline(&line, &room, file) > 0) {
-		if (strstr(line, "/libhab-malloc.so"))
-			state = PRELOADED;
-		else if (strstr(line, "/libhab.so"))
-			state = LINKED;
-	}
-	if (file)
-		fclose(file);
-	free(line);
-	free(path);
-	return state;
+	if (maps.preload)
+		return PRELOADED;
+	return maps.libhab ? LINKED : FIRST_KIND;
 }
 
 /*

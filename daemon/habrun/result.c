@@ -41,12 +41,17 @@ static void say_refused(enum limited resource, const char *what)
 
 /* A profile of @options->format is in @data. */
 static void say_result(const struct options *options, const struct collector_result *result,
-		       const char *file, int program, const struct unseen *unseen)
+		       const char *file, int program, struct unseen *unseen)
 {
 	const struct channels_counts *counts = &result->counts;
 	enum program_kind kind = program_kind(program);
+	unsigned int said = unseen ? unseen_say(unseen) : 0;
 	char allocated[32], in_use[160];
 
+	if (!counts->begun && said) {
+		say("%s: no process was seen", file);
+		return;
+	}
 	if (!counts->begun) {
 		say("%s: no process was seen: %s", file,
 		    kind == PROGRAM_LOADS || kind == PROGRAM_UNKNOWN ?
@@ -55,8 +60,6 @@ static void say_result(const struct options *options, const struct collector_res
 			    program_why(kind));
 		return;
 	}
-	if (unseen)
-		unseen_say(unseen);
 	human_bytes(counts->allocated, allocated, sizeof(allocated));
 	put_in_use(options, result, in_use, sizeof(in_use));
 	say("%s: %s allocated, %s, by %" PRIu64 " process%s in %.1f s; what was "
@@ -88,7 +91,7 @@ static void say_result(const struct options *options, const struct collector_res
 }
 
 bool result_write(const struct options *options, struct collector *collector,
-		  struct output_file *output, int program, const struct unseen *unseen)
+		  struct output_file *output, int program, struct unseen *unseen)
 {
 	struct collector_result result;
 	enum profile_view view;

@@ -15,6 +15,6 @@
  * @unseen: NULL: a process was attached to. False after a sentence.
  */
 bool result_write(const struct options *options, struct collector *collector,
-		  struct output_file *output, int program, const struct unseen *unseen);
+		  struct output_file *output, int program, struct unseen *unseen);
 
 #endif /* HABRUN_RESULT_H */

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Finds the processes of the command that cannot load the preload library.
+ * Finds the processes of the command that have not connected, and why.
+ *
+ * One that has connected has a channel among its mappings, or that of its parent until it has its
+ * own. What the others have there says whether the loader could have loaded the preload library,
+ * and has not. A process counts when it has ended, or runs another program: it may connect late.
  *
  * /proc is read again and again, so a process that lives for less than some 10 ms may be missed.
  * The pauses are so long that reading takes at most a fiftieth of a CPU's time.
@@ -43,17 +47,22 @@ struct program {
 	enum program_kind kind;
 };
 
-/* A process of the command. */
+/* A process of the command, with the program that it runs. */
 struct run_process {
 	UT_hash_handle hh;
 	struct key key;
-	bool looked_at;
+	uint64_t stack; /* where it begins: another one after an exec */
 	struct file program;
+	unsigned int looks;
+	bool has_connected;
+	enum program_kind reason; /* PROGRAM_LOADS: none is known */
+	char comm[32];
 };
 
 /* A process in /proc. */
 struct entry {
 	struct key key;
+	uint64_t stack;
 	uint32_t parent;
 	bool is_commands;
 };
@@ -65,6 +74,7 @@ struct reason {
 
 struct unseen {
 	pid_t command;
+	uint64_t filters; /* of system calls, of this process and the command */
 	struct run_process *processes;
 	struct program *programs;
 	struct entry *entries; /* of the last look, by pid */
@@ -76,8 +86,11 @@ struct unseen {
 struct unseen *unseen_new(pid_t command)
 {
 	struct unseen *unseen = xcalloc(1, sizeof(*unseen));
+	char text[24] = "";
 
 	unseen->command = command;
+	process_status((uint32_t)getpid(), "Seccomp_filters", text, sizeof(text));
+	unseen->filters = strtoull(text, NULL, 10);
 	return unseen;
 }
 
@@ -106,8 +119,17 @@ static enum program_kind kind_of(struct unseen *unseen, const struct run_process
 	return kind == PROGRAM_UNKNOWN ? PROGRAM_LOADS : kind;
 }
 
+/* The program that it has run until now is over. */
+static void count(struct unseen *unseen, const struct run_process *process)
+{
+	struct reason *reason = &unseen->reasons[process->reason];
+
+	if (!process->has_connected && !reason->processes++)
+		memcpy(reason->comm, process->comm, sizeof(reason->comm));
+}
+
 /* False if it runs the program that was looked at before. */
-static bool is_new(struct run_process *process, int fd)
+static bool is_new(struct run_process *process, int fd, uint64_t stack)
 {
 	struct file before = process->program;
 	struct stat status = { 0 };
@@ -115,20 +137,38 @@ static bool is_new(struct run_process *process, int fd)
 	if (fd >= 0)
 		fstat(fd, &status);
 	process->program = (struct file){ status.st_dev, status.st_ino };
-	return !process->looked_at || memcmp(&before, &process->program, sizeof(before)) != 0;
+	return !process->looks || process->stack != stack ||
+	       memcmp(&before, &process->program, sizeof(before)) != 0;
 }
 
-static void look_at(struct unseen *unseen, struct run_process *process)
+/* It may connect at any time. The longer it has not, the more rarely is that looked at. */
+static bool is_due(struct run_process *process)
 {
-	int fd = program_open((uint32_t)process->key.pid);
-	struct reason *reason;
+	process->looks++;
+	return !process->has_connected && (process->reason == PROGRAM_LOADS ||
+					   !(process->looks & (process->looks - 1)));
+}
 
-	if (is_new(process, fd)) {
-		process->looked_at = true;
-		reason = &unseen->reasons[kind_of(unseen, process, fd)];
-		if (!reason->processes++)
-			process_comm((uint32_t)process->key.pid, reason->comm,
-				     sizeof(reason->comm));
+static void look_at(struct unseen *unseen, struct run_process *process, uint64_t stack)
+{
+	uint32_t pid = (uint32_t)process->key.pid;
+	int fd = program_open(pid);
+	struct program_maps maps;
+
+	if (is_new(process, fd, stack)) {
+		count(unseen, process);
+		process->stack = stack;
+		process->looks = 0;
+		process->has_connected = false;
+		process->reason = PROGRAM_LOADS;
+	}
+	if (is_due(process)) {
+		maps = program_maps(pid);
+		process->reason = program_not_connected(pid, kind_of(unseen, process, fd), &maps,
+							unseen->filters);
+		/* What it allocates itself is not seen all the same. */
+		process->has_connected = maps.channel && process->reason != PROGRAM_OWN_ALLOCATOR;
+		process_comm(pid, process->comm, sizeof(process->comm));
 	}
 	if (fd >= 0)
 		close(fd);
@@ -158,6 +198,7 @@ static bool read_entry(const struct unseen *unseen, struct entry *entry)
 		return false;
 	entry->parent = stat.parent;
 	entry->key.start = stat.start;
+	entry->stack = stat.stack;
 	return true;
 }
 
@@ -233,11 +274,12 @@ static void scan(struct unseen *unseen)
 			process->key = entries[i].key;
 		}
 		HASH_ADD(hh, unseen->processes, key, sizeof(process->key), process);
-		look_at(unseen, process);
+		look_at(unseen, process, entries[i].stack);
 	}
 	/* These have ended. */
 	HASH_ITER(hh, before, process, next)
 	{
+		count(unseen, process);
 		HASH_DELETE(hh, before, process);
 		free(process);
 	}
@@ -264,16 +306,26 @@ int unseen_poll(struct unseen *unseen)
 	return (int)((unseen->due_ns - now_ns) / 1000000) + 1;
 }
 
-void unseen_say(const struct unseen *unseen)
+unsigned int unseen_say(struct unseen *unseen)
 {
+	struct run_process *process, *next;
 	const struct reason *reason;
 	enum program_kind kind;
+	unsigned int sum = 0;
 
+	HASH_ITER(hh, unseen->processes, process, next)
+	{
+		count(unseen, process);
+		HASH_DELETE(hh, unseen->processes, process);
+		free(process);
+	}
 	for (kind = PROGRAM_LOADS + 1; kind < PROGRAM_KINDS; kind++) {
 		reason = &unseen->reasons[kind];
+		sum += reason->processes;
 		if (reason->processes)
 			say("%u process%s not seen, as %s: %s: %s", reason->processes,
 			    reason->processes == 1 ? " was" : "es were", reason->comm,
 			    program_why(kind), program_next(kind));
 	}
+	return sum;
 }

@@ -6,12 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "core/arithmetic.h"
 #include "daemon/shared/elf_reader.h"
 #include "daemon/shared/util.h"
+#include "wire/channel.h"
 
 #define SYMBOLS_MAX (1u << 20)
 #define NAMES_MAX   ((uint64_t)64 << 20)
@@ -41,23 +43,25 @@ static bool is_glibcs(Elf *elf, const GElf_Phdr *segment)
 }
 
 /*
- * True for the functions of allocators. With a prefix their calls cannot be interposed; without one
+ * The functions of allocators. With a prefix their calls cannot be interposed; without one
  * those of the executable come before those of the preload library.
  */
-static bool is_allocators(const char *name)
-{
-	static const char *const names[] = { "malloc", "je_malloc", "_rjem_malloc", "mi_malloc",
-					     "tc_malloc" };
-	unsigned int i;
+static const char *const allocators[] = { "malloc",    "je_malloc", "_rjem_malloc",
+					  "mi_malloc", "tc_malloc", NULL };
+/* Of loaders, which are programs that run others: glibc's, and the C library that is one itself. */
+static const char *const glibcs_loader[] = { "_dl_allocate_tls", NULL };
+static const char *const other_loaders[] = { "__libc_start_main", NULL };
 
-	for (i = 0; i < ARRAY_SIZE(names); i++)
-		if (!strcmp(name, names[i]))
+static bool is_one_of(const char *name, const char *const *names)
+{
+	for (; *names; names++)
+		if (!strcmp(name, *names))
 			return true;
 	return false;
 }
 
 /* Looks at the first symbols of the table, and reads all of their names. */
-static bool defines_allocator(Elf *elf, const GElf_Shdr *table)
+static bool table_defines(Elf *elf, const GElf_Shdr *table, const char *const *functions)
 {
 	Elf_Data *symbols, *names;
 	GElf_Shdr strings;
@@ -76,7 +80,7 @@ static bool defines_allocator(Elf *elf, const GElf_Shdr *table)
 	for (i = 0; gelf_getsym(symbols, i, &symbol); i++)
 		if (symbol.st_shndx != SHN_UNDEF && symbol.st_name < names->d_size &&
 		    GELF_ST_TYPE(symbol.st_info) == STT_FUNC &&
-		    is_allocators((const char *)names->d_buf + symbol.st_name))
+		    is_one_of((const char *)names->d_buf + symbol.st_name, functions))
 			return true;
 	return false;
 }
@@ -85,15 +89,23 @@ static bool defines_allocator(Elf *elf, const GElf_Shdr *table)
  * A stripped executable still has the functions that its libraries call. A linker makes one table
  * of each type, so the first is enough.
  */
-static bool has_own_allocator(Elf *elf, uint32_t type)
+static bool defines(Elf *elf, uint32_t type, const char *const *functions)
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr table;
 
 	while ((section = elf_nextscn(elf, section)))
 		if (gelf_getshdr(section, &table) && table.sh_type == type)
-			return defines_allocator(elf, &table);
+			return table_defines(elf, &table, functions);
 	return false;
+}
+
+/* What a loader runs is not in its file, and its process has that file as its program. */
+static enum program_kind kind_without_loader(Elf *elf)
+{
+	if (defines(elf, SHT_DYNSYM, glibcs_loader))
+		return PROGRAM_LOADS;
+	return defines(elf, SHT_DYNSYM, other_loaders) ? PROGRAM_OTHER_LIBC : PROGRAM_STATIC;
 }
 
 static enum program_kind kind_of(Elf *elf)
@@ -113,10 +125,10 @@ static enum program_kind kind_of(Elf *elf)
 		glibc = is_glibcs(elf, &segment);
 	}
 	if (!has_loader)
-		return PROGRAM_STATIC;
+		return kind_without_loader(elf);
 	if (!glibc)
 		return PROGRAM_OTHER_LIBC;
-	return has_own_allocator(elf, SHT_DYNSYM) || has_own_allocator(elf, SHT_SYMTAB) ?
+	return defines(elf, SHT_DYNSYM, allocators) || defines(elf, SHT_SYMTAB, allocators) ?
 		       PROGRAM_OWN_ALLOCATOR :
 		       PROGRAM_LOADS;
 }
@@ -167,6 +179,49 @@ enum program_kind program_kind_as_run(enum program_kind kind, uint32_t pid)
 	return kind == PROGRAM_SETUID ? PROGRAM_LOADS : kind;
 }
 
+struct program_maps program_maps(uint32_t pid)
+{
+	char *path = xformat("/proc/%u/maps", pid), *line = NULL;
+	FILE *file = fopen(path, "re");
+	struct program_maps maps = { 0 };
+	size_t room = 0;
+
+	while (file && getline(&line, &room, file) > 0) {
+		maps.preload = maps.preload || strstr(line, "/libhab-malloc.so");
+		maps.libhab = maps.libhab || strstr(line, "/libhab.so");
+		maps.libc = maps.libc || strstr(line, "/libc.so.6") || strstr(line, "/libc-2.");
+		maps.channel = maps.channel || strstr(line, "/memfd:" HAB_CHANNEL_FILE);
+	}
+	if (file)
+		fclose(file);
+	free(line);
+	free(path);
+	return maps;
+}
+
+static bool is_in_other_root(uint32_t pid)
+{
+	char path[32];
+	struct stat own, its;
+
+	snprintf(path, sizeof(path), "/proc/%u/root/.", pid);
+	return !stat("/", &own) && !stat(path, &its) &&
+	       (own.st_dev != its.st_dev || own.st_ino != its.st_ino);
+}
+
+enum program_kind program_not_connected(uint32_t pid, enum program_kind kind,
+					const struct program_maps *maps, uint64_t filters)
+{
+	char text[24] = "";
+
+	if (kind != PROGRAM_LOADS || (!maps->preload && !maps->libc))
+		return kind;
+	if (!maps->preload)
+		return is_in_other_root(pid) ? PROGRAM_OTHER_ROOT : PROGRAM_NOT_PRELOADED;
+	process_status(pid, "Seccomp_filters", text, sizeof(text));
+	return strtoull(text, NULL, 10) > filters ? PROGRAM_FILTERED : PROGRAM_LOADS;
+}
+
 static const struct {
 	const char *why, *next;
 } kinds[PROGRAM_KINDS] = {
@@ -183,6 +238,15 @@ static const struct {
 	[PROGRAM_OWN_ALLOCATOR] = { "its executable has an allocator of its own, and calls of that "
 				    "do not pass the preload library",
 				    "link it with the allocator's shared library" },
+	[PROGRAM_NOT_PRELOADED] = { "it was started without the preload library, as by env -i, by a "
+				    "program that removes LD_PRELOAD from the environment, or by sudo",
+				    "keep LD_PRELOAD and HAB_*, or attach to it with -p" },
+	[PROGRAM_OTHER_ROOT] = { "its root folder is another one, which lacks the preload library",
+				 "attach to it from outside with -p, or make the library and "
+				 "the folder of the socket visible there" },
+	[PROGRAM_FILTERED] = { "it was started with a filter of system calls, which may forbid to "
+			       "connect",
+			       "set HAB_FILTERS, see habrun(1)" },
 	[PROGRAM_UNKNOWN] = { "its program cannot be read", "ask as its user, or as root" },
 };
 

@@ -6,17 +6,22 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-/* Until others have opened this program's file twice: then whoever did the first has seen it. */
-static inline void wait_until_looked_at(void)
+/* Until others have opened a file of this program twice: then whoever did the first has seen it. */
+static inline void wait_until_opened(const char *file)
 {
 	int fd = inotify_init(), times;
 	char events[4096];
 
-	if (inotify_add_watch(fd, "/proc/self/exe", IN_OPEN) < 0)
+	if (inotify_add_watch(fd, file, IN_OPEN) < 0)
 		return;
 	for (times = 0; times < 2 && read(fd, events, sizeof(events)) > 0; times++)
 		;
 	close(fd);
+}
+
+static inline void wait_until_looked_at(void)
+{
+	wait_until_opened("/proc/self/exe");
 }
 
 /* Until its standard input ends. */
