@@ -125,6 +125,7 @@ install: lib daemon
 	ln -sf libhab.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libhab.so.$(SOVERSION)
 	ln -sf libhab.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libhab.so
 	install -D -m 755 $(BUILD)/libhab-malloc.so $(DESTDIR)$(PREFIX)/lib/libhab-malloc.so
+	cp -R --preserve=links $(BUILD)/libhab-malloc $(DESTDIR)$(PREFIX)/lib/
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' lib/hab.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/hab.pc

@@ -18,9 +18,11 @@ MALLOC_SOURCES := $(addprefix inside/malloc/,allocx.c calls.c interpose.c loaded
 	$(CLIENT_SOURCES)
 MALLOC_OBJECTS := $(MALLOC_SOURCES:%.c=$(BUILD)/%.o)
 MALLOC_SHARED := $(BUILD)/libhab-malloc.so
+# A folder of folders, one for each value that $$LIB has in a loader: see daemon/habrun/preload.c.
+MALLOC_FOLDERS := $(BUILD)/libhab-malloc
 
 .PHONY: lib
-lib: $(BUILD)/libhab.a $(LIB_SHARED) $(MALLOC_SHARED)
+lib: $(BUILD)/libhab.a $(LIB_SHARED) $(MALLOC_SHARED) $(MALLOC_FOLDERS)
 
 # Frame pointers in functions that call: the kernel follows them to the program.
 # Two stores are fewer instructions than a vector of two.
@@ -53,5 +55,16 @@ $(MALLOC_SHARED): $(MALLOC_OBJECTS) inside/malloc/libhab-malloc.map
 	$(CC) -shared -static-libgcc -o $@ $(MALLOC_OBJECTS) $(LDFLAGS) \
 		-Wl,--version-script=inside/malloc/libhab-malloc.map -Wl,-z,nodelete -Wl,-z,defs \
 		-Wl,-soname,libhab-malloc.so -Wl,-z,now -Wl,--hash-style=both -Wl,--no-as-needed -l:libdl.so.2
+
+# For 64 bits it has links to the library, for 32 bits an empty one, if the compiler is one for x86.
+$(MALLOC_FOLDERS): lib/lib.mk
+	@rm -rf $@ && mkdir -p $@/lib/x86_64-linux-gnu $@/lib64 $@/lib32 $@/lib/i386-linux-gnu
+	@if $(CC) -m32 -shared -nostdlib -o $@/lib32/libhab-malloc.so -x c /dev/null 2>/dev/null; then \
+		cp $@/lib32/libhab-malloc.so $@/lib/i386-linux-gnu/ && \
+		ln -s ../../../libhab-malloc.so $@/lib/x86_64-linux-gnu/ && \
+		ln -s ../../libhab-malloc.so $@/lib64/ && ln -s ../../libhab-malloc.so $@/lib/; \
+	else \
+		rm -r $@/lib*; \
+	fi
 
 -include $(sort $(LIB_OBJECTS:.o=.d) $(MALLOC_OBJECTS:.o=.d))

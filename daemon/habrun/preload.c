@@ -7,6 +7,7 @@
  */
 #include "daemon/habrun/preload.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,7 +23,8 @@
 #include "wire/channel.h"
 #include "daemon/shared/util.h"
 
-#define LIBRARY "libhab-malloc.so"
+#define LIBRARY   "libhab-malloc.so"
+#define LOADER_32 "/lib/ld-linux.so.2"
 #define BACKLOG 1024
 
 char *preload_library(void)
@@ -147,15 +149,40 @@ static void set_sampling(const struct preload_sampling *sampling)
 	free(rate);
 }
 
+/*
+ * A loader of 32 bits prints an error for a library of 64. In the folder that it looks in for $LIB
+ * there is an empty one, where the folders were made and are those of this machine's loader. free()
+ * the result.
+ */
+static char *for_all_loaders(const char *library)
+{
+	static const char *const folders[] = { "/lib/x86_64-linux-gnu/", "/lib64/" };
+	char *path, *folder = xstrndup(library, strlen(library) - strlen(".so"));
+	bool exists = false;
+	unsigned int i;
+	Dl_info libc;
+
+	for (i = 0; i < ARRAY_SIZE(folders) && !access(LOADER_32, F_OK) && !exists; i++) {
+		path = xformat("%s%s" LIBRARY, folder, folders[i]);
+		exists = !access(path, R_OK) && dladdr(stdin, &libc) &&
+			 strstr(libc.dli_fname, folders[i]);
+		free(path);
+	}
+	path = exists ? xformat("%s/$LIB/" LIBRARY, folder) : xstrdup(library);
+	free(folder);
+	return path;
+}
+
 void preload_set_environment(const char *library, const struct preload_socket *socket,
 			     const struct preload_sampling *sampling)
 {
 	const char *before = getenv("LD_PRELOAD");
-	char *value = before && *before ? xformat("%s:%s", library, before) : xstrdup(library);
-	char *secret;
+	char *path = for_all_loaders(library), *value, *secret;
 
+	value = before && *before ? xformat("%s:%s", path, before) : xstrdup(path);
 	setenv("LD_PRELOAD", value, 1);
 	free(value);
+	free(path);
 	if (socket) {
 		setenv("HAB_CHANNEL", socket->path, 1);
 		secret = xformat("%016" PRIx64 "%016" PRIx64, socket->secret[0], socket->secret[1]);
