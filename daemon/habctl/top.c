@@ -259,8 +259,8 @@ static void sites(const json_t *top, size_t rows, FILE *out)
 		in_use(site, out);
 		fprintf(out, " %9" PRIu64 "  %s", json_get_integer(site, "samples"),
 			json_get_string(site, "function"));
-		if (*json_get_string(site, "binary"))
-			fprintf(out, " (%s)", json_get_string(site, "binary"));
+		if (*json_get_string(site, "place"))
+			fprintf(out, " (%s)", json_get_string(site, "place"));
 		fputc('\n', out);
 	}
 }

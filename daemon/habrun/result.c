@@ -48,16 +48,16 @@ static void say_result(const struct options *options, const struct collector_res
 	unsigned int said = unseen ? unseen_say(unseen) : 0;
 	char allocated[32], in_use[160];
 
-	if (!counts->begun && said) {
-		say("%s: no process was seen", file);
+	/* A command that ends within milliseconds may be among those that were said, or not. */
+	if (!counts->begun && kind != PROGRAM_LOADS && kind != PROGRAM_UNKNOWN) {
+		say("%s: no process was seen: %s", file, program_why(kind));
 		return;
 	}
 	if (!counts->begun) {
-		say("%s: no process was seen: %s", file,
-		    kind == PROGRAM_LOADS || kind == PROGRAM_UNKNOWN ?
-			    "none has loaded the preload library, or each has set a filter of "
-			    "system calls" :
-			    program_why(kind));
+		say("%s: no process was seen%s", file,
+		    said ? "" :
+			   ": none has loaded the preload library, or each has set a filter of "
+			   "system calls");
 		return;
 	}
 	human_bytes(counts->allocated, allocated, sizeof(allocated));

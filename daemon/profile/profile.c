@@ -209,7 +209,7 @@ const struct profile_frame *profile_site(const struct profile *profile,
 	return wrapper;
 }
 
-const char *profile_site_binary(const struct profile *profile, const struct profile_frame *site)
+static const char *site_binary(const struct profile *profile, const struct profile_frame *site)
 {
 	return site && !site->name ? profile->binaries[site->binary].name : "";
 }
@@ -233,16 +233,24 @@ void profile_put_name(const char *name, FILE *out)
 	fprintf(out, "%.*s...%s", (int)head, name, name + tail);
 }
 
+char *profile_site_place(const struct profile *profile, const struct profile_frame *site)
+{
+	const char *base;
+
+	if (!site || site->name || !site->line)
+		return xstrdup(site_binary(profile, site));
+	base = strrchr(site->file, '/');
+	return xformat("%s:%u", base ? base + 1 : site->file, site->line);
+}
+
 void profile_put_site(const struct profile *profile, const struct profile_frame *site, FILE *out)
 {
-	const char *binary = profile_site_binary(profile, site), *base;
+	char *place = profile_site_place(profile, site);
 
 	profile_put_name(site->function, out);
-	base = site->name || !site->line ? NULL : strrchr(site->file, '/');
-	if (!site->name && site->line)
-		fprintf(out, " (%s:%u)", base ? base + 1 : site->file, site->line);
-	else if (*binary)
-		fprintf(out, " (%s)", binary);
+	if (*place)
+		fprintf(out, " (%s)", place);
+	free(place);
 }
 
 static int compare_samples(const void *one, const void *two)

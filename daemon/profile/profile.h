@@ -47,11 +47,11 @@ void profile_show_in_use(struct profile *profile);
  */
 const struct profile_frame *profile_site(const struct profile *profile,
 					 const struct profile_sample *sample);
-/* The name of its binary; "" for NULL and for a function that says its file. */
-const char *profile_site_binary(const struct profile *profile, const struct profile_frame *site);
+/* Its file and line, or without these its binary; "" if its name says that. free() it. */
+char *profile_site_place(const struct profile *profile, const struct profile_frame *site);
 /* A function's name; of a long one both ends: names of templates differ in either. */
 void profile_put_name(const char *name, FILE *out);
-/* Writes its function with file and line, or without these with its binary. */
+/* Writes its function and its place. */
 void profile_put_site(const struct profile *profile, const struct profile_frame *site, FILE *out);
 
 #endif /* HABD_PROFILE_H */

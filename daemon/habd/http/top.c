@@ -194,19 +194,22 @@ static json_t *sites_json(const struct view *view)
 	json_t *array = json_array(), *object;
 	const struct profile_frame *site;
 	const struct report_row *row;
+	char *place;
 	unsigned int i;
 
 	for (i = 0; i < view->sites.count && i < TOP_SITES; i++) {
 		row = &view->sites.rows[i];
 		site = profile_site(row->profile, row->sample);
+		place = profile_site_place(row->profile, site);
 		/* clang-format off */
 		object = json_pack("{ss ss sI sI sI}",
 			"function", site ? site->function : row->name,
-			"binary", profile_site_binary(row->profile, site),
+			"place", place,
 			"bytes", row->counts[0].estimate,
 			"samples", row->counts[0].samples,
 			"recent_bytes", row->counts[1].estimate);
 		/* clang-format on */
+		free(place);
 		put_in_use(object, view->all, &row->in_use[0], &row->counts[0],
 			   &row->owner->in_use[0][row->kind]);
 		json_array_append_new(array, object);
