@@ -114,9 +114,10 @@ const char *process_name(const struct process *process)
 	return process->name;
 }
 
+/* What is not known, as of set-uid programs, is not the same. */
 static bool is_same(const char *one, const char *two)
 {
-	return one == two || (one && two && !strcmp(one, two));
+	return one && two && !strcmp(one, two);
 }
 
 /* The samples that came before a program has changed its name have the new one, too. */
