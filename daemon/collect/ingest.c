@@ -23,6 +23,7 @@
 #define ADDRESS_BITS   48   /* likewise */
 #define WAITING_MAX    1024u	    /* a power of two */
 #define WAIT_NS	       400000000ull
+#define RENAME_NS      1000000000ull
 #define SAMPLE_SIZE(n) (offsetof(struct hab_record_sample, frames) + (n) * sizeof(struct hab_frame))
 #define STACK_SIZE(n)  (offsetof(struct hab_record_stack, frames) + (n) * sizeof(uint64_t))
 
@@ -32,6 +33,7 @@ struct ingest {
 	struct pending *pending;
 	struct probed *probed;
 	struct ingest_counts counts;
+	uint64_t renamed_ns; /* when stacks got new names last */
 	/* A queue, [first, last), numbers modulo WAITING_MAX. NULL: does not wait any more. */
 	unsigned int first;
 	unsigned int last;
@@ -180,14 +182,19 @@ static void give_up_first(struct ingest *ingest)
 	finish(ingest, sample, sample->record.frames, sample->record.nr_frames);
 }
 
-static void rename_processes(struct ingest *ingest)
+/* It looks at all stacks, and a program may change its name at any time. */
+static void rename_processes(struct ingest *ingest, uint64_t now_ns)
 {
 	struct process_renamed *renamed;
-	unsigned int i, nr = processes_take_renamed(ingest->processes, &renamed);
+	unsigned int nr;
 
-	for (i = 0; i < nr; i++) {
-		pending_rename(ingest->pending, &renamed[i]);
-		stacks_rename(ingest->stacks, &renamed[i]);
+	if (now_ns - ingest->renamed_ns < RENAME_NS)
+		return;
+	ingest->renamed_ns = now_ns;
+	nr = processes_take_renamed(ingest->processes, &renamed);
+	if (nr) {
+		pending_rename(ingest->pending, renamed, nr);
+		stacks_rename(ingest->stacks, renamed, nr);
 	}
 	free(renamed);
 }
@@ -203,7 +210,7 @@ void ingest_flush(struct ingest *ingest, uint64_t now_ns)
 	}
 	pending_flush(ingest->pending, now_ns);
 	probed_tidy(ingest->probed, now_ns);
-	rename_processes(ingest);
+	rename_processes(ingest, now_ns);
 }
 
 void ingest_flush_all(struct ingest *ingest)
@@ -211,7 +218,8 @@ void ingest_flush_all(struct ingest *ingest)
 	while (ingest->first != ingest->last)
 		give_up_first(ingest);
 	pending_flush_all(ingest->pending);
-	rename_processes(ingest);
+	ingest->renamed_ns = 0;
+	rename_processes(ingest, RENAME_NS);
 }
 
 /*

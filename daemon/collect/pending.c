@@ -110,15 +110,16 @@ static void finish(struct pending *pending, struct pending_window *window)
 	window->finished = true;
 }
 
-void pending_rename(struct pending *pending, const struct process_renamed *renamed)
+void pending_rename(struct pending *pending, struct process_renamed *renamed, unsigned int nr)
 {
 	struct pending_window *window;
 	uint32_t i;
 
+	stack_sort_renamed(renamed, nr);
 	for (window = pending->windows; window; window = window->hh.next)
 		for (i = 0; i < window->nr_slots; i++)
 			if (window->slots[i] && window->slots[i]->key)
-				stack_rename(window->slots[i]->key, renamed);
+				stack_rename(window->slots[i]->key, renamed, nr);
 }
 
 static void visit_pending(void *context, uint64_t since_ns, stack_visit visit, void *visitor)

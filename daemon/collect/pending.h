@@ -25,8 +25,8 @@ void pending_end_window(struct pending *pending, const struct hab_record_window 
 /* Moves the samples of windows that are over into the table. */
 void pending_flush(struct pending *pending, uint64_t now_ns);
 void pending_flush_all(struct pending *pending);
-/* The pending samples of that process have its new name. */
-void pending_rename(struct pending *pending, const struct process_renamed *renamed);
+/* The pending samples of these processes have their new names. @renamed gets sorted. */
+void pending_rename(struct pending *pending, struct process_renamed *renamed, unsigned int nr);
 const struct pending_counts *pending_counts(const struct pending *pending);
 
 #endif /* HABD_PENDING_H */

@@ -40,6 +40,7 @@ struct process {
 	uint64_t named_ns; /* when its name was read */
 	char name[HAB_COMM_LEN];
 	char *program; /* the path of what it runs; NULL: not known */
+	bool is_renamed; /* its stacks do not have that name yet */
 	uint64_t seen_ns;
 	uint64_t read_ns;  /* when its maps were read last, or came from itself */
 	uint64_t pause_ns; /* before they may be read again for an address */
@@ -126,10 +127,12 @@ void processes_set_name(struct processes *processes, struct process *process, co
 	struct process_renamed *renamed;
 	char *program;
 
-	if (!*name || !strcmp(name, process->name))
+	/* One name at a time, so that each stack gets it. */
+	if (!*name || !strcmp(name, process->name) || process->is_renamed)
 		return;
 	program = process_program(process->pid);
-	if (*process->name && is_same(program, process->program)) {
+	process->is_renamed = *process->name && is_same(program, process->program);
+	if (process->is_renamed) {
 		processes->renamed = xgrow(processes->renamed, processes->nr_renamed,
 					   &processes->renamed_room, sizeof(*renamed));
 		renamed = &processes->renamed[processes->nr_renamed++];
@@ -164,9 +167,15 @@ void processes_name(struct processes *processes, uint32_t pid, char name[HAB_COM
 
 unsigned int processes_take_renamed(struct processes *processes, struct process_renamed **renamed)
 {
-	unsigned int nr = processes->nr_renamed;
+	unsigned int nr = processes->nr_renamed, i;
+	struct process *process;
 
 	*renamed = processes->renamed;
+	for (i = 0; i < nr; i++) {
+		process = find(processes, processes->renamed[i].pid);
+		if (process)
+			process->is_renamed = false;
+	}
 	processes->renamed = NULL;
 	processes->nr_renamed = processes->renamed_room = 0;
 	return nr;

@@ -20,6 +20,8 @@
 #define NAME_BYTES  1000u
 #define INLINED_MAX 64 /* functions within each other */
 #define LEVELS_MAX  64 /* of scopes within each other */
+#define RANGES_MAX  (4u << 20) /* of a file: one with more has no lines */
+#define STEPS_MAX   (16u << 20) /* entries that one look reads: a file may repeat them endlessly */
 
 struct range {
 	Dwarf_Addr low, high;
@@ -45,6 +47,8 @@ struct source_lines {
 	struct unit *units;
 	unsigned int nr_units, room;
 	struct ranges ranges; /* of all units */
+	unsigned int nr_ranges; /* with those of functions */
+	unsigned int steps; /* of this look */
 	uint64_t memory;
 };
 
@@ -61,15 +65,24 @@ static int compare(const void *one, const void *two)
 	return first->low < second->low ? -1 : first->low > second->low;
 }
 
-static void add_ranges(struct ranges *ranges, Dwarf_Die *die, struct range range)
+/* False: the file is a strange one, and this look ends. */
+static bool may_step(struct source_lines *lines)
+{
+	return lines->nr_ranges <= RANGES_MAX && lines->steps++ < STEPS_MAX;
+}
+
+static void add_ranges(struct source_lines *lines, struct ranges *ranges, Dwarf_Die *die,
+		       struct range range)
 {
 	Dwarf_Addr base;
 	ptrdiff_t at = 0;
 
-	while ((at = dwarf_ranges(die, at, &base, &range.low, &range.high)) > 0) {
+	while (may_step(lines) &&
+	       (at = dwarf_ranges(die, at, &base, &range.low, &range.high)) > 0) {
 		/* Code that the linker has left out begins at 0. */
 		if (range.low >= range.high || !range.low)
 			continue;
+		lines->nr_ranges++;
 		ranges->all = xgrow(ranges->all, ranges->nr, &ranges->room, sizeof(*ranges->all));
 		ranges->all[ranges->nr++] = range;
 	}
@@ -105,7 +118,7 @@ struct source_lines *source_lines_new(Dwarf *dwarf)
 	Dwarf_Die split;
 	uint8_t type;
 
-	while (!dwarf_get_units(dwarf, cu, &cu, NULL, &type, NULL, NULL)) {
+	while (may_step(lines) && !dwarf_get_units(dwarf, cu, &cu, NULL, &type, NULL, NULL)) {
 		if (type != DW_UT_compile && type != DW_UT_skeleton)
 			continue;
 		lines->units = xgrow(lines->units, lines->nr_units, &lines->room,
@@ -116,7 +129,7 @@ struct source_lines *source_lines_new(Dwarf *dwarf)
 		if (dwarf_cu_info(cu, NULL, NULL, &unit->lines, &split, NULL, NULL, NULL))
 			continue;
 		unit->functions = split.addr ? split : unit->lines;
-		add_ranges(&lines->ranges, &unit->lines,
+		add_ranges(lines, &lines->ranges, &unit->lines,
 			   (struct range){ .unit = lines->nr_units++ });
 	}
 	sort(lines, &lines->ranges);
@@ -145,7 +158,8 @@ uint64_t source_lines_memory(const struct source_lines *lines)
 /* --- functions ------------------------------------------------------------------------ */
 
 /* Functions are in namespaces, modules, classes, and in other functions. */
-static void add_functions(struct ranges *ranges, Dwarf_Die *parent, unsigned int level)
+static void add_functions(struct source_lines *lines, struct ranges *ranges, Dwarf_Die *parent,
+			  unsigned int level)
 {
 	Dwarf_Die die;
 
@@ -154,19 +168,19 @@ static void add_functions(struct ranges *ranges, Dwarf_Die *parent, unsigned int
 	do {
 		switch (dwarf_tag(&die)) {
 		case DW_TAG_subprogram:
-			add_ranges(ranges, &die,
+			add_ranges(lines, ranges, &die,
 				   (struct range){ .function = dwarf_dieoffset(&die) });
 			/* fall through */
 		case DW_TAG_namespace:
 		case DW_TAG_module:
 		case DW_TAG_class_type:
 		case DW_TAG_structure_type:
-			add_functions(ranges, &die, level + 1);
+			add_functions(lines, ranges, &die, level + 1);
 			break;
 		default:
 			break;
 		}
-	} while (!dwarf_siblingof(&die, &die));
+	} while (may_step(lines) && !dwarf_siblingof(&die, &die));
 }
 
 static const struct range *find_function(struct source_lines *lines, struct unit *unit,
@@ -174,7 +188,7 @@ static const struct range *find_function(struct source_lines *lines, struct unit
 {
 	if (!unit->is_read) {
 		unit->is_read = true;
-		add_functions(&unit->ranges, &unit->functions, 0);
+		add_functions(lines, &unit->ranges, &unit->functions, 0);
 		sort(lines, &unit->ranges);
 	}
 	return find_range(&unit->ranges, address);
@@ -190,8 +204,8 @@ static bool is_scope(int tag)
  * Adds the functions that are inlined in @parent at the address. gcc writes scopes whose ranges
  * lack those of a scope within them: so each scope is looked into. False: none has the address.
  */
-static bool find_scopes(Dwarf_Die *parent, Dwarf_Addr address, struct scopes *scopes,
-			unsigned int level)
+static bool find_scopes(struct source_lines *lines, Dwarf_Die *parent, Dwarf_Addr address,
+			struct scopes *scopes, unsigned int level)
 {
 	unsigned int before = scopes->nr;
 	Dwarf_Die die;
@@ -203,10 +217,11 @@ static bool find_scopes(Dwarf_Die *parent, Dwarf_Addr address, struct scopes *sc
 			continue;
 		if (dwarf_tag(&die) == DW_TAG_inlined_subroutine && scopes->nr < INLINED_MAX)
 			scopes->all[scopes->nr++] = die;
-		if (find_scopes(&die, address, scopes, level + 1) || dwarf_haspc(&die, address) > 0)
+		if (find_scopes(lines, &die, address, scopes, level + 1) ||
+		    dwarf_haspc(&die, address) > 0)
 			return true;
 		scopes->nr = before;
-	} while (!dwarf_siblingof(&die, &die));
+	} while (may_step(lines) && !dwarf_siblingof(&die, &die));
 	return false;
 }
 
@@ -230,12 +245,15 @@ static void put_clean(FILE *text, const char *part)
 /* A function without a mangled name: with the namespaces and classes that it is in. */
 static void put_scopes(FILE *text, Dwarf_Die *die)
 {
-	Dwarf_Die origin, *scopes = NULL;
+	Dwarf_Die origin, declared, *scopes = NULL;
 	Dwarf_Attribute attribute;
 	int i, nr;
 
 	if (!dwarf_formref_die(dwarf_attr(die, DW_AT_abstract_origin, &attribute), &origin))
 		return;
+	/* Where it is declared, which is within them; its definition may be outside. */
+	if (dwarf_formref_die(dwarf_attr(&origin, DW_AT_specification, &attribute), &declared))
+		origin = declared;
 	nr = dwarf_getscopes_die(&origin, &scopes);
 	for (i = nr; i-- > 1;) {
 		switch (dwarf_tag(&scopes[i])) {
@@ -303,7 +321,7 @@ char *source_lines_find(struct source_lines *lines, uint64_t address)
 {
 	const struct range *range = find_range(&lines->ranges, address);
 	struct unit *unit = range ? &lines->units[range->unit] : NULL;
-	Dwarf_Line *line = unit ? dwarf_getsrc_die(&unit->lines, address) : NULL;
+	Dwarf_Line *line;
 	struct scopes scopes = { .nr = 0 };
 	Dwarf_Die function;
 	size_t length;
@@ -311,13 +329,17 @@ char *source_lines_find(struct source_lines *lines, uint64_t address)
 	int number = 0;
 	FILE *text;
 
+	lines->steps = 0;
+	if (!unit || lines->nr_ranges > RANGES_MAX)
+		return NULL;
+	line = dwarf_getsrc_die(&unit->lines, address);
 	if (!line)
 		return NULL;
 	range = find_function(lines, unit, address);
 	if (range &&
 	    dwarf_offdie(dwarf_cu_getdwarf(unit->functions.cu), range->function, &function)) {
 		scopes.all[scopes.nr++] = function;
-		find_scopes(&function, address, &scopes, 0);
+		find_scopes(lines, &function, address, &scopes, 0);
 	}
 	text = text_open(&copy, &length);
 	dwarf_lineno(line, &number);

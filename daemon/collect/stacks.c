@@ -304,26 +304,43 @@ static void set_frames(struct stack_table *table, struct entry *entry, const uin
 	HASH_ADD_KEYPTR(hh, table->by_key[is_growth(key)], key, stack_key_size(key), entry);
 }
 
-bool stack_rename(struct stack_key *key, const struct process_renamed *renamed)
+static int compare_renamed(const void *one, const void *two)
 {
-	if (key->pid != renamed->pid || key->uid != renamed->user ||
-	    memcmp(key->comm, renamed->from, sizeof(key->comm)))
+	const struct process_renamed *first = one, *second = two;
+
+	if (first->pid != second->pid)
+		return first->pid < second->pid ? -1 : 1;
+	return first->user < second->user ? -1 : first->user > second->user;
+}
+
+void stack_sort_renamed(struct process_renamed *renamed, unsigned int nr)
+{
+	qsort(renamed, nr, sizeof(*renamed), compare_renamed);
+}
+
+bool stack_rename(struct stack_key *key, const struct process_renamed *renamed, unsigned int nr)
+{
+	const struct process_renamed wanted = { .pid = key->pid, .user = key->uid }, *found;
+
+	found = bsearch(&wanted, renamed, nr, sizeof(wanted), compare_renamed);
+	if (!found || memcmp(key->comm, found->from, sizeof(key->comm)) != 0)
 		return false;
-	memcpy(key->comm, renamed->to, sizeof(key->comm));
+	memcpy(key->comm, found->to, sizeof(key->comm));
 	return true;
 }
 
-void stacks_rename(struct stack_table *table, const struct process_renamed *renamed)
+void stacks_rename(struct stack_table *table, struct process_renamed *renamed, unsigned int nr)
 {
 	struct entry *entry;
 	unsigned int i;
 
+	stack_sort_renamed(renamed, nr);
 	for (i = HAB_KINDS; i < table->count; i++) {
 		entry = &table->entries[i];
-		if (!entry->key || entry->key->pid != renamed->pid)
+		/* It is removed by its former hash, which it keeps. */
+		if (!entry->key || !stack_rename(entry->key, renamed, nr))
 			continue;
 		HASH_DELETE(hh, table->by_key[is_growth(entry->key)], entry);
-		stack_rename(entry->key, renamed);
 		HASH_ADD_KEYPTR(hh, table->by_key[is_growth(entry->key)], entry->key,
 				stack_key_size(entry->key), entry);
 	}

@@ -39,8 +39,8 @@ void stacks_free(struct stack_table *table);
 /* Adds a sample with the stack @key. Its probability is final, its frames are not looked at. */
 void stacks_add(struct stack_table *table, const struct hab_record_sample *sample,
 		const struct stack_key *key);
-/* The stacks of that process have its new name. */
-void stacks_rename(struct stack_table *table, const struct process_renamed *renamed);
+/* The stacks of these processes have their new names. @renamed gets sorted. */
+void stacks_rename(struct stack_table *table, struct process_renamed *renamed, unsigned int nr);
 /* What a FRAME() of BINARY_UNKNOWN is by now. */
 typedef uint64_t (*stack_translate)(void *context, uint32_t pid, uint64_t frame);
 /* Addresses of that process that were in no mapping are looked for again. */
@@ -87,8 +87,9 @@ void stacks_keep_in_use(struct stack_table *table, const struct live_process *pr
 void stacks_set_in_use_known(struct stack_table *table);
 bool stacks_know_in_use(const struct stack_table *table);
 
-/* False: @key is of another process, or of its program before. */
-bool stack_rename(struct stack_key *key, const struct process_renamed *renamed);
+void stack_sort_renamed(struct process_renamed *renamed, unsigned int nr);
+/* Of sorted ones. False: @key is of none of the processes, or of a program before. */
+bool stack_rename(struct stack_key *key, const struct process_renamed *renamed, unsigned int nr);
 /* What @sample adds to the sums if @probability, not 0, is the final one of the throttler. */
 struct stack_counts sample_counts(const struct hab_record_sample *sample, uint64_t probability);
 

@@ -47,7 +47,7 @@ struct file_state {
 };
 
 struct symbols {
-	unsigned int debuginfod_seconds, lines_seconds;
+	unsigned int debuginfod_seconds, lines_ms;
 	bool beside;
 	atomic_ulong nr_unreadable, nr_late;
 	pthread_mutex_t lock; /* guards what follows */
@@ -58,13 +58,13 @@ struct symbols {
 	struct file_state *files;
 };
 
-struct symbols *symbols_new(unsigned int debuginfod_seconds, unsigned int lines_seconds,
+struct symbols *symbols_new(unsigned int debuginfod_seconds, unsigned int lines_ms,
 			    bool beside)
 {
 	struct symbols *symbols = xcalloc(1, sizeof(*symbols));
 
 	symbols->debuginfod_seconds = debuginfod_seconds;
-	symbols->lines_seconds = lines_seconds;
+	symbols->lines_ms = lines_ms;
 	symbols->beside = beside;
 	symbols->reader = symbol_reader_new();
 	if (debuginfod_seconds)
@@ -256,7 +256,7 @@ void naming_begin(struct naming *naming, struct symbols *symbols)
 	memset(naming, 0, sizeof(*naming));
 	naming->symbols = symbols;
 	naming->deadline_ns = now + PROFILE_NS;
-	naming->lines_deadline_ns = now + symbols->lines_seconds * SECOND_NS;
+	naming->lines_deadline_ns = now + symbols->lines_ms * UINT64_C(1000000);
 	if (symbols->fetcher)
 		naming->network_deadline_ns = now + symbols->debuginfod_seconds * SECOND_NS;
 }

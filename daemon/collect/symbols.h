@@ -20,10 +20,10 @@ struct naming {
 
 /*
  * @debuginfod_seconds: how long the names of one profile may wait for debug files from the servers
- * in DEBUGINFOD_URLS; 0: no server is used. @lines_seconds: how long its source lines may take; the
+ * in DEBUGINFOD_URLS; 0: no server is used. @lines_ms: how long its source lines may take; the
  * next profile goes on from there. @beside: debug files may be beside their programs.
  */
-struct symbols *symbols_new(unsigned int debuginfod_seconds, unsigned int lines_seconds,
+struct symbols *symbols_new(unsigned int debuginfod_seconds, unsigned int lines_ms,
 			    bool beside);
 void symbols_free(struct symbols *symbols);
 /* Closes the files that do not stay, and no name was asked of for a while. Any thread. */

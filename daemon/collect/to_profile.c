@@ -21,7 +21,7 @@
 
 #define FRAMES_MAX     (1u << 17)
 #define PARAMETERS_MAX (64u << 10)
-#define NAME_BYTES_MAX (16u << 20) /* beyond it frames keep their addresses */
+#define NAME_BYTES_MAX (16u << 20) /* beyond it frames keep their addresses, and have no lines */
 
 struct profile_copy {
 	struct profile *profile; /* its frames are still keys */
@@ -406,16 +406,17 @@ static unsigned int add_inlined(struct profile *profile, unsigned int *room, uns
 }
 
 static void expand(struct profile *profile, unsigned int *room, struct naming *naming,
-		   unsigned int frame, struct expanded *expanded)
+		   unsigned int frame, struct expanded *expanded, size_t *bytes)
 {
 	struct profile_frame *outer = &profile->frames[frame];
 	struct profile_binary *binary = &profile->binaries[outer->binary];
 	char *text, *rest, *line;
 
 	expanded->is_done = true;
-	if (outer->name || !binary->file || binary->libhab)
+	if (outer->name || !binary->file || binary->libhab || *bytes > NAME_BYTES_MAX)
 		return;
 	rest = text = text_of(naming, binary, outer->key, SYMBOL_LINES);
+	*bytes += text ? strlen(text) : 0;
 	while ((line = strsep(&rest, "\n")) && *line) {
 		if (*line == '\t') {
 			set_place(&profile->frames[frame], line);
@@ -448,7 +449,7 @@ static void expand_sample(struct profile_sample *sample, const struct expanded *
 }
 
 /* What comes too late has no lines. The innermost frames of the largest samples come first. */
-static void find_lines(struct profile *profile, struct naming *naming)
+static void find_lines(struct profile *profile, struct naming *naming, size_t bytes)
 {
 	unsigned int i, level, deepest = 0, room = profile->nr_frames, frame;
 	struct expanded *expanded = xcalloc(profile->nr_frames, sizeof(*expanded));
@@ -461,7 +462,7 @@ static void find_lines(struct profile *profile, struct naming *naming)
 				continue;
 			frame = profile->samples[i].frames[level];
 			if (!expanded[frame].is_done)
-				expand(profile, &room, naming, frame, &expanded[frame]);
+				expand(profile, &room, naming, frame, &expanded[frame], &bytes);
 		}
 	}
 	for (i = 0; i < profile->nr_samples; i++)
@@ -505,7 +506,7 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 	}
 	distinguish(profile, origins);
 	free(origins);
-	find_lines(profile, &naming);
+	find_lines(profile, &naming, bytes);
 	profile->late_names = naming.late;
 	naming_end(&naming);
 	release_files(profile);

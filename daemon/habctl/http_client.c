@@ -54,6 +54,7 @@ static void take_headers(CURL *curl, struct answer *answer)
 	answer->folded = number_header(curl, "X-Hab-Folded-Samples");
 	answer->damaged = number_header(curl, "X-Hab-Damaged-Files");
 	answer->late_names = number_header(curl, "X-Hab-Late-Names");
+	answer->missing = number_header(curl, "X-Hab-Missing-Collectors");
 	answer->event = copy_header(curl, "X-Hab-Event");
 	answer->other_events = copy_header(curl, "X-Hab-Other-Events");
 }

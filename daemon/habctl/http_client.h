@@ -12,6 +12,8 @@
 /* Shown with answers that have only what this user may read. */
 #define ONLY_OWN "shows only your own processes: members of group hab-read see all"
 /* After a number. */
+#define MISSING "collectors that did not answer in time, and whose samples are missing: %" PRIu64 \
+	"; habctl status names their owners: try again"
 #define LATE_NAMES " names of functions did not come in time and are addresses: try again"
 
 struct answer {
@@ -24,6 +26,7 @@ struct answer {
 	uint64_t folded;     /* samples of "[other stacks]", which the filter leaves out */
 	uint64_t damaged;    /* files of the history that are left out */
 	uint64_t late_names; /* functions that are addresses: their names did not come in time */
+	uint64_t missing;    /* collectors that did not answer in time: their samples are left out */
 	bool only_own;	     /* it has only what this user may read */
 	char *event;	     /* kinds of events in it; NULL: not a profile */
 	char *other_events;  /* kinds that are left out; NULL: none */

@@ -17,6 +17,8 @@ static void say_remarks(const struct answer *answer)
 		say("report: " ONLY_OWN);
 	if (answer->damaged)
 		say("%" PRIu64 " damaged files of the history are left out", answer->damaged);
+	if (answer->missing)
+		say(MISSING, answer->missing);
 	if (answer->late_names)
 		say("%" PRIu64 LATE_NAMES, answer->late_names);
 }

@@ -82,6 +82,8 @@ static void say_kept(const struct record *record, const struct answer *answer)
 		say("%s: %" PRIu64 " samples are in \"[other stacks]\", which no filter selects: "
 		    "start habd with more --stacks",
 		    file, answer->folded);
+	if (answer->missing)
+		say("%s: " MISSING, file, answer->missing);
 	if (answer->late_names)
 		say("%s: %" PRIu64 LATE_NAMES, file, answer->late_names);
 }

@@ -12,7 +12,7 @@
 #include "daemon/collect/symbols.h"
 
 /* A program that begins to allocate fills a ring in less than a tenth of a second. */
-#define LINES_SECONDS 30 /* after the command has ended */
+#define LINES_MS 30000 /* after the command has ended */
 #define QUIET_MS 10
 
 struct collector {
@@ -110,7 +110,7 @@ void collector_write(struct collector *collector, const struct profile_format *f
 	channels_finish(collector->channels);
 	ingest_flush_all(collector->ingest);
 	profile = make_profile(collector, view);
-	symbols = symbols_new(0, LINES_SECONDS, true);
+	symbols = symbols_new(0, LINES_MS, true);
 	profile_name(profile, symbols);
 	symbols_free(symbols);
 	format->write(profile, out);

@@ -168,6 +168,7 @@ struct profile {
 	double net;	/* of a growth: the difference of all stacks, in bytes */
 	double net_in_use;
 	uint64_t late_names; /* frames that are addresses since their names did not come in time */
+	unsigned int missing; /* collectors that did not answer in time */
 	/*
 	 * Samples one by one, only after profile_copy_events(). Here time_ns begins at the
 	 * profile's start, and stack is an index of @samples.

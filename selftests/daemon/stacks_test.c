@@ -429,6 +429,41 @@ static void count_frames(void *context, uint32_t number, const struct stack_key 
 		with_binary[FRAME_BINARY(key->frames[i])] += (unsigned int)counts->samples;
 }
 
+static void count_names(void *context, uint32_t number, const struct stack_key *key,
+			const struct stack_counts *counts, const struct in_use *in_use)
+{
+	unsigned int *names = context;
+
+	(void)number, (void)in_use;
+	if (counts->samples)
+		names[key->comm[0] - 'a'] += (unsigned int)counts->samples;
+}
+
+TEST_F(table, stacks_of_a_process_get_its_new_name_and_those_of_others_keep_theirs)
+{
+	const struct hab_record_sample sample = { .bytes = 8, .probability = CERTAIN, .parts = 1 };
+	struct process_renamed renamed[] = { { 9, 0, "x", "y" }, { 2, 1, "a", "d" } };
+	struct stack_key key = { .comm = "a" };
+	unsigned int names[26] = { 0 };
+
+	self->table = stacks_new(STACKS);
+	for (key.pid = 1; key.pid <= 2; key.pid++)
+		for (key.uid = 0; key.uid <= 1; key.uid++)
+			stacks_add(self->table, &sample, &key);
+	/* Of its program before. */
+	key = (struct stack_key){ .pid = 2, .uid = 1, .comm = "b" };
+	stacks_add(self->table, &sample, &key);
+	stacks_rename(self->table, renamed, 2);
+	/* A sample with the new name finds the stack. */
+	key.comm[0] = 'd';
+	stacks_add(self->table, &sample, &key);
+	stacks_visit(self->table, NULL, count_names, names);
+	EXPECT_EQ(3, names[0]);
+	EXPECT_EQ(1, names[1]);
+	EXPECT_EQ(2, names[3]);
+	EXPECT_EQ(5, stacks_count(self->table));
+}
+
 /* What was in no mapping is in binary 6 by now, but for one address. */
 static uint64_t find_in_six(void *context, uint32_t pid, uint64_t frame)
 {

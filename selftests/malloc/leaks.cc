@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program that leaks in three places. The compiler inlines all of them into main(). Each place
- * has a mark in its line, which a test looks for.
+ * A program that leaks in four places. The compiler inlines all of them into main(). Each place has
+ * a mark in its line, which a test looks for.
  */
 #include <cstdlib>
 #include <map>
@@ -46,7 +46,20 @@ struct Sessions {
 	std::map<int, std::string> &all;
 };
 
+/* Its definition has no namespace in the debug information: its declaration has. */
+static char *open_page(int number);
+
 } /* namespace shop */
+
+static char *shop::open_page(int number)
+{
+	char *page = static_cast<char *>(malloc(2000)); /* leak: pages */
+
+	page[0] = static_cast<char>(number);
+	return page;
+}
+
+char *last_page;
 
 int main()
 {
@@ -56,6 +69,7 @@ int main()
 	for (int i = 0; i < 50000; i++) {
 		index->add(i);
 		sessions.begin(i);
+		last_page = shop::open_page(i);
 	}
 	return 0;
 }

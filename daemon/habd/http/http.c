@@ -264,6 +264,8 @@ static void add_profile_headers(struct MHD_Response *response, const struct prof
 		add_number(response, "X-Hab-Folded-Samples", head->folded);
 	if (head->late_names)
 		add_number(response, "X-Hab-Late-Names", head->late_names);
+	if (head->missing)
+		add_number(response, "X-Hab-Missing-Collectors", head->missing);
 	if (head->damaged)
 		add_number(response, "X-Hab-Damaged-Files", head->damaged);
 }

@@ -266,8 +266,9 @@ static unsigned int ask_all(struct snapshots *snapshots, const char *path, const
 	return nr;
 }
 
-static void ask_and_visit(struct snapshots *snapshots, const char *path, const uint64_t *of_owner,
-			  snapshot_visit visit, void *context)
+/* Returns how many were asked, or stand still. */
+static unsigned int ask_and_visit(struct snapshots *snapshots, const char *path,
+				  const uint64_t *of_owner, snapshot_visit visit, void *context)
 {
 	struct ask *asks;
 	unsigned int nr = ask_all(snapshots, path, of_owner, visit, &asks), i;
@@ -281,6 +282,7 @@ static void ask_and_visit(struct snapshots *snapshots, const char *path, const u
 		free(asks[i].data);
 	}
 	free(asks);
+	return nr;
 }
 
 void snapshots_ask(struct snapshots *snapshots, const char *path, snapshot_visit visit,
@@ -339,6 +341,7 @@ struct collecting {
 	struct merge *merge;
 	uint64_t start_ns;
 	uint64_t folded, late_names;
+	unsigned int answers;
 };
 
 /* Their times are from the begin of the collector's span on, which may be after the request's. */
@@ -383,6 +386,7 @@ static void take_profile(void *context, uint64_t owner, uid_t uid, const char *d
 		say_verbose("the answer of the collector of user %u: %s", uid, why);
 		return;
 	}
+	collecting->answers++;
 	data += head.profile_bytes;
 	if (head.nr_events)
 		take_events(profile, data, head.nr_events, collecting->start_ns);
@@ -418,11 +422,12 @@ struct profile *snapshots_profile(struct snapshots *snapshots,
 		bytes_of_owner = min(SNAPSHOT_BYTES_MAX, SNAPSHOTS_BYTES / max(nr, 1u));
 	path = path_of(request, bytes_of_owner);
 
-	ask_and_visit(snapshots, path, request->of_owner, take_profile, &collecting);
+	nr = ask_and_visit(snapshots, path, request->of_owner, take_profile, &collecting);
 	free(path);
 	profile = merge_end(collecting.merge);
 	profile->folded = collecting.folded;
 	profile->late_names = collecting.late_names;
+	profile->missing = nr - min(nr, collecting.answers);
 	/* A collector may have ignored it. */
 	filter_keep(request->filter, profile);
 	return profile;

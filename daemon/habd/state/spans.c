@@ -227,5 +227,6 @@ void span_write(struct state *state, struct span *span, const struct filter *fil
 	head->folded = filter_selects(filter) ? profile->folded : 0;
 	head->in_use = profile->total_in_use.bytes;
 	head->late_names = profile->late_names;
+	head->missing = profile->missing;
 	profile_free(profile);
 }

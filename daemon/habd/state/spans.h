@@ -53,6 +53,7 @@ struct profile_head {
 	uint64_t folded;      /* samples of "[other stacks]", which the filter leaves out */
 	uint64_t in_use;      /* bytes, estimated; 0 also if it is not known */
 	uint64_t late_names;  /* functions that are addresses: their names did not come in time */
+	unsigned int missing; /* collectors, as in struct profile */
 	bool is_growth;	      /* its samples are those of the later span */
 	unsigned int damaged; /* files of the history that are left out */
 };

@@ -10,7 +10,7 @@
 #include "daemon/habd/parts/part_feed.h"
 #include "daemon/shared/util.h"
 
-#define LINES_SECONDS 1 /* who asks for a profile waits for 2 seconds */
+#define LINES_MS      250 /* of the 2 seconds that the viewer waits for a profile */
 #define TOTALS_NS     1000000000ull
 #define FOLD_NS	      3000000000ull
 #define EVICT_NS      1000000000ull
@@ -34,7 +34,7 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 	state->processes = processes_new(state->binaries);
 	state->stacks = stacks_new(stacks);
 	state->ingest = ingest_new(state->processes, state->stacks);
-	state->symbols = symbols_new(debuginfod_seconds, LINES_SECONDS, false);
+	state->symbols = symbols_new(debuginfod_seconds, LINES_MS, false);
 	state->totals = totals_new();
 	state->timeline = timeline_new(state->stacks, timeline_now());
 	state->start_ns = clock_realtime_ns();

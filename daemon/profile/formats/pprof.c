@@ -129,7 +129,7 @@ static void put_header(struct pprof *pprof)
 	size_t nr_values = value_types(pprof, types);
 	Pprof__ValueType period = value_type(pprof, "space", "bytes");
 	char comment[192], kinds[64];
-	int64_t numbers[2];
+	int64_t numbers[3];
 	size_t nr_comments = 1, i;
 
 	for (i = 0; i < nr_values; i++)
@@ -142,6 +142,12 @@ static void put_header(struct pprof *pprof)
 		snprintf(comment, sizeof(comment),
 			 "%llu names of functions did not come in time and are addresses",
 			 (unsigned long long)from->late_names);
+		numbers[nr_comments++] = string(pprof, comment);
+	}
+	if (from->missing) {
+		snprintf(comment, sizeof(comment),
+			 "collectors that did not answer in time, and whose samples are missing: %u",
+			 from->missing);
 		numbers[nr_comments++] = string(pprof, comment);
 	}
 	put(pprof, PART(.sample_type = list, .n_sample_type = nr_values,

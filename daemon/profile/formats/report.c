@@ -46,10 +46,15 @@ static void name_site(const struct report *report, const struct profile *profile
 		fputs(sample->key.pid ? "[no stack]" : "[other stacks]", out);
 		return;
 	}
-	profile_put_site(profile, site, out);
-	if (whole)
+	/* Lines of another build are other ones. */
+	if (whole && report->profiles[1])
+		fprintf(out, "%s\n%s", site->symbol ? site->symbol : site->function,
+			site->name ? "" : profile->binaries[site->binary].name);
+	else
+		profile_put_site(profile, site, out);
+	if (whole && !report->profiles[1])
 		fprintf(out, "\n%s\n%s", site->symbol ? site->symbol : site->function,
-			report->profiles[1] ? "" : profile->binaries[site->binary].path);
+			profile->binaries[site->binary].path);
 }
 
 static void name_stack(const struct profile *profile, const struct profile_sample *sample,
